@@ -1,0 +1,80 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checks/finding.h"
+#include "probes/observations/digest.h"
+#include "probes/observations/run.h"
+
+namespace dlc {
+
+/// A published release of the image, as the policy's author knows it: what a digest means.
+struct KnownRelease {
+  std::string name;                             ///< "v1.1"
+  Digest digest;                                ///< of the tag (index or manifest)
+  std::map<std::string, std::string> contents;  ///< "ray": "2.58.0", "efa-installer": "1.49.0", ...
+  std::vector<std::string> known_problems;      ///< text shown as a warning when this release runs
+};
+
+struct ImagePolicy {
+  std::vector<Digest>
+      digests;  ///< any of them is right; empty: no digest is demanded, and the check says so
+  std::string platform = "linux/amd64";
+  /// Labels and values that the image must carry; framework, framework_version, dlc_major_version,
+  /// dlc_minor_version.
+  std::map<std::string, std::string> labels;
+  std::string container_type;  ///< env DLC_CONTAINER_TYPE: "training"; the same repository holds
+                               ///< Serve images
+  std::string efa_installer;   ///< version in each pod's /opt/amazon/efa_installed_packages; empty:
+                               ///< not judged
+  std::vector<KnownRelease> releases;
+};
+
+struct RayPolicy {
+  std::string version;  ///< empty: the image's label framework_version is the expectation
+  std::string python;   ///< "3.13" matches any patch level; "3.13.2" exactly that
+};
+
+struct JobPackagesPolicy {
+  /// Names (PEP 503, with a trailing * for a prefix) that a job may not replace.
+  std::vector<std::string> protected_names = {
+      "torch",      "torchvision",        "ray",       "nvidia-*", "cuda-*", "triton",
+      "flash-attn", "transformer-engine", "deepspeed", "numpy"};
+  /// What the image holds, so that an override is told from an addition: name -> version.
+  std::map<std::string, std::string> image_packages;
+  std::vector<std::string> allowed;  ///< additions that need no remark
+};
+
+struct GpuPolicy {
+  int per_worker_pod = 0;  ///< limits[nvidia.com/gpu] of every worker pod; 0: not demanded
+  int worker_pods = 0;     ///< 0: not demanded
+  int total = 0;  ///< sum over workers; 0: taken from the config's workload, if stated there
+  std::string resource = "nvidia.com/gpu";
+};
+
+struct FabricPolicy {
+  /// "required": EFA must be set up. "when-available": judged on instance types that have it. "no":
+  /// not judged.
+  std::string efa = "when-available";
+  int interfaces_per_worker_pod =
+      0;  ///< 0: at least one; the instance type's number is compared as a warning
+  std::string resource = "vpc.amazonaws.com/efa";
+};
+
+/// What is good enough. Every limit and every tolerance is here; nothing is hidden in a check.
+struct Policy {
+  std::string name;           ///< metadata.name, may be empty
+  std::vector<Stage> stages;  ///< that a `cluster` run must cover; empty: all
+  ImagePolicy image;
+  RayPolicy ray;
+  JobPackagesPolicy job_packages;
+  GpuPolicy gpu;
+  FabricPolicy fabric;
+  /// Rule id ("image-digest/floating-tag") or check id -> severity. The rule's own entry wins over
+  /// its check's.
+  std::map<std::string, Severity> severity;
+};
+
+}  // namespace dlc

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "probes/documents/node.h"
+
+namespace dlc {
+
+/// Reads a map whose keys are all known. Collects the first error and goes quiet after it, so that
+/// a reader is a plain list of fields:
+///
+///   StrictMap map(file, node, "image");
+///   map.Text("reference", image.reference);
+///   map.Int("workers", workers, 0, 1000);
+///   return map.Finish();          // the first error, or an unknown key with "did you mean"
+class StrictMap {
+ public:
+  /// `where` names the map in messages ("image", "" for the whole document). A null node counts as
+  /// an empty map.
+  StrictMap(std::string file, const DocNode& node, std::string where);
+
+  /// Each marks the key as known; an absent key leaves `out` as it is; a wrong type or range is an
+  /// error.
+  void Text(std::string_view key, std::string& out);
+  void Bool(std::string_view key, bool& out);
+  void Int(std::string_view key, int& out, int min, int max);
+  void Double(std::string_view key, double& out, double min, double max);
+  /// Scalar or sequence of scalars.
+  void TextList(std::string_view key, std::vector<std::string>& out);
+  void TextMap(std::string_view key, std::map<std::string, std::string>& out);
+  /// One of `allowed`; an error lists them and suggests the nearest.
+  void Choice(std::string_view key, std::string& out, const std::vector<std::string>& allowed);
+  /// Custom: called with the node if the key is there; an error without a line gets this node's.
+  void Each(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
+  /// Every element of the sequence at `key`.
+  void Items(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
+  /// Makes `key` mandatory.
+  void Require(std::string_view key);
+
+  bool Has(std::string_view key) const { return node_.Find(key) != nullptr; }
+  const std::string& file() const { return file_; }
+  /// Error at a node of this file.
+  Error At(const DocNode& node, std::string message, std::string hint = "") const;
+
+  Result<void> Finish();
+
+ private:
+  const DocNode* Take(std::string_view key);
+  void Fail(Error error);
+  std::string Name(std::string_view key) const;
+
+  std::string file_;
+  const DocNode& node_;
+  std::string where_;
+  std::vector<std::string> known_;
+  bool failed_ = false;
+  Error error_;
+};
+
+}  // namespace dlc

@@ -1,0 +1,193 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "probes/observations/observed.h"
+
+namespace dlc {
+
+/// Where a fact was written, for findings that quote it: a file and line, or an API path. Line 0
+/// when not known.
+struct Source {
+  std::string file;
+  int line = 0;
+
+  bool operator==(const Source&) const = default;
+};
+
+struct EnvVar {
+  std::string name;
+  std::string value;
+  /// "secretKeyRef", "configMapKeyRef", "fieldRef", ...; empty for a literal. Secret values are
+  /// never read.
+  std::string value_from;
+
+  bool operator==(const EnvVar&) const = default;
+};
+
+struct VolumeMount {
+  std::string volume;
+  std::string mount_path;
+  bool read_only = false;
+
+  bool operator==(const VolumeMount&) const = default;
+};
+
+/// A container as asked for (spec).
+struct ContainerSpec {
+  std::string name;
+  std::string image;
+  std::string image_pull_policy;              ///< empty: the API server's default applies
+  std::map<std::string, std::string> limits;  ///< Kubernetes quantities as written
+  std::map<std::string, std::string> requests;
+  std::vector<EnvVar> env;
+  std::vector<VolumeMount> mounts;
+  std::vector<std::string> command;
+  std::vector<std::string> args;
+  bool privileged = false;
+
+  bool operator==(const ContainerSpec&) const = default;
+};
+
+struct Volume {
+  std::string name;
+  std::string
+      kind;  ///< "emptyDir", "hostPath", "persistentVolumeClaim", "configMap", "csi", "nfs", ...
+  std::string detail;  ///< claim name, host path or medium
+
+  bool operator==(const Volume&) const = default;
+};
+
+struct Toleration {
+  std::string key;
+  std::string op;  ///< "Equal" (default) or "Exists"
+  std::string value;
+  std::string effect;
+
+  bool operator==(const Toleration&) const = default;
+};
+
+/// What KubeRay calls a template and Kubernetes a PodSpec. The Ray container is always
+/// containers[0].
+struct PodSpec {
+  std::vector<ContainerSpec> containers;
+  std::vector<ContainerSpec> init_containers;
+  std::vector<Volume> volumes;
+  std::map<std::string, std::string> node_selector;
+  std::vector<Toleration> tolerations;
+  std::vector<std::string>
+      resource_claims;  ///< names; DRA, where extended resources may be absent on a healthy node
+  bool host_network = false;
+
+  bool operator==(const PodSpec&) const = default;
+};
+
+/// A container as it is (status). Match by name: the order is not the spec's.
+struct ContainerStatus {
+  std::string name;
+  std::string image;     ///< the runtime may rewrite it: never compare
+  std::string image_id;  ///< raw; DigestOfImageId reads it
+  std::string state;     ///< "running", "waiting", "terminated", or empty
+  std::string reason;    ///< of waiting or terminated
+  std::string message;
+  bool ready = false;
+  int restart_count = 0;
+
+  bool operator==(const ContainerStatus&) const = default;
+};
+
+struct Pod {
+  std::string name_space;
+  std::string name;
+  std::string uid;
+  std::string node;   ///< spec.nodeName, empty while unscheduled
+  std::string phase;  ///< Pending, Running, Succeeded, Failed, Unknown
+  std::string pod_ip;
+  std::string ray_cluster;    ///< label ray.io/cluster
+  std::string ray_node_type;  ///< label ray.io/node-type: head, worker, redis-cleanup
+  std::string ray_group;      ///< label ray.io/group
+  bool deleting = false;      ///< metadata.deletionTimestamp is set
+  PodSpec spec;
+  std::vector<ContainerStatus> statuses;
+  std::vector<ContainerStatus> init_statuses;
+  Source source;
+
+  bool operator==(const Pod&) const = default;
+};
+
+struct Taint {
+  std::string key;
+  std::string value;
+  std::string effect;
+
+  bool operator==(const Taint&) const = default;
+};
+
+struct Node {
+  std::string name;
+  std::string instance_type;  ///< label node.kubernetes.io/instance-type
+  std::string zone;           ///< label topology.kubernetes.io/zone
+  std::string architecture;   ///< status.nodeInfo.architecture
+  std::map<std::string, std::string>
+      allocatable;  ///< quantities; a missing key and "0" are different stories
+  std::vector<Taint> taints;
+  bool ready = false;
+  bool unschedulable = false;
+  Source source;
+
+  bool operator==(const Node&) const = default;
+};
+
+/// headGroupSpec or one of workerGroupSpecs.
+struct RayGroup {
+  std::string name;  ///< "headgroup" for the head
+  int replicas = 0;  ///< 1 for the head
+  int min_replicas = 0;
+  int max_replicas = 0;
+  int hosts_per_replica = 1;  ///< numOfHosts; pods = replicas * hosts_per_replica
+  bool suspended = false;
+  std::map<std::string, std::string>
+      ray_start_params;  ///< numbers are kept as text: `num-gpus: 4` equals "4"
+  PodSpec pod;
+  Source source;
+
+  bool operator==(const RayGroup&) const = default;
+};
+
+struct RayCluster {
+  std::string name_space;
+  std::string name;
+  std::string
+      ray_version;  ///< spec.rayVersion: a hint to the operator, not what runs. Empty when absent
+  bool autoscaling = false;
+  bool suspended = false;
+  std::string auth_mode;  ///< spec.authOptions.mode
+  RayGroup head;
+  std::vector<RayGroup> workers;
+  std::string state;              ///< status.state; deprecated and may be old
+  std::string head_service_name;  ///< status.head.serviceName
+  Source source;
+
+  bool operator==(const RayCluster&) const = default;
+};
+
+/// What Kubernetes says, from the API or from files. Each list is its own observation: a right to
+/// list pods is no right to list nodes.
+struct ClusterFacts {
+  Observed<std::vector<RayCluster>> ray_clusters;
+  Observed<std::vector<Pod>> pods;
+  Observed<std::vector<Node>> nodes;
+
+  bool operator==(const ClusterFacts&) const = default;
+};
+
+/// A whole-number Kubernetes quantity ("4", "4000m", "2k"); nullopt for a missing key or a text
+/// that is none.
+std::optional<std::int64_t> WholeQuantity(const std::map<std::string, std::string>& quantities,
+                                          const std::string& key);
+
+}  // namespace dlc

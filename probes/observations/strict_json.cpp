@@ -1,0 +1,104 @@
+#include "probes/observations/strict_json.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace dlc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Builds the document through nlohmann's own DOM builder while watching for what it would accept
+/// in silence.
+class StrictSax : public nlohmann::json_sax<Json> {
+ public:
+  StrictSax(Json& out, int max_depth) : builder_(out, false), max_depth_(max_depth) {}
+
+  bool null() override { return builder_.null(); }
+  bool boolean(bool value) override { return builder_.boolean(value); }
+  bool number_integer(number_integer_t value) override { return builder_.number_integer(value); }
+  bool number_unsigned(number_unsigned_t value) override { return builder_.number_unsigned(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    return builder_.number_float(value, text);
+  }
+  bool string(string_t& value) override { return builder_.string(value); }
+  bool binary(binary_t& value) override { return builder_.binary(value); }
+
+  bool start_object(std::size_t count) override {
+    keys_.emplace_back();
+    return Deeper() && builder_.start_object(count);
+  }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) {
+      problem_ = "duplicate key '" + name + "'";
+      return false;
+    }
+    return builder_.key(name);
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return builder_.end_object();
+  }
+  bool start_array(std::size_t count) override { return Deeper() && builder_.start_array(count); }
+  bool end_array() override {
+    --depth_;
+    return builder_.end_array();
+  }
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& e) override {
+    // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...";
+    // keep what follows "] ".
+    const std::string text = e.what();
+    const auto bracket = text.find("] ");
+    problem_ = bracket == std::string::npos ? text : text.substr(bracket + 2);
+    if (problem_.empty()) {
+      problem_ = "byte " + std::to_string(position) + ": unexpected '" + token + "'";
+    }
+    return false;
+  }
+
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool Deeper() {
+    if (++depth_ > max_depth_) {
+      problem_ = "nested deeper than " + std::to_string(max_depth_) + " levels";
+      return false;
+    }
+    return true;
+  }
+
+  nlohmann::detail::json_sax_dom_parser<Json> builder_;
+  std::vector<std::set<std::string>> keys_;
+  int max_depth_;
+  int depth_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+Result<nlohmann::ordered_json> ParseStrictJson(std::string_view bytes, const JsonLimits& limits) {
+  if (bytes.size() > limits.max_bytes) {
+    return Error{ErrorCode::kInvalidInput,
+                 "JSON of " + std::to_string(bytes.size()) + " bytes is over the limit of " +
+                     std::to_string(limits.max_bytes),
+                 ""};
+  }
+  Json document;
+  StrictSax sax(document, limits.max_depth);
+  // nlohmann's lexer skips a UTF-8 byte order mark; RFC 8259 forbids writers to add one, and other
+  // readers refuse it.
+  if (bytes.starts_with("\xEF\xBB\xBF")) {
+    return Error{ErrorCode::kInvalidInput, "JSON starts with a byte order mark", ""};
+  }
+  if (!Json::sax_parse(bytes.begin(), bytes.end(), &sax)) {
+    return Error{ErrorCode::kInvalidInput, sax.problem().empty() ? "malformed JSON" : sax.problem(),
+                 ""};
+  }
+  return document;
+}
+
+}  // namespace dlc

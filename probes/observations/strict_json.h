@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "probes/observations/result.h"
+
+namespace dlc {
+
+struct JsonLimits {
+  std::size_t max_bytes = 64U << 20U;
+  int max_depth = 64;
+};
+
+/// RFC 8259 with what it leaves open closed: UTF-8 only, no duplicate keys (nlohmann keeps the last
+/// in silence), bounded size and depth, no number that overflows a double. Errors are kInvalidInput
+/// with the byte offset or the key's path.
+Result<nlohmann::ordered_json> ParseStrictJson(std::string_view bytes,
+                                               const JsonLimits& limits = {});
+
+}  // namespace dlc

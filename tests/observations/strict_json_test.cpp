@@ -1,0 +1,49 @@
+#include "probes/observations/strict_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dlc {
+namespace {
+
+TEST_CASE("strict JSON: reads what is well formed, in order") {
+  const auto document = ParseStrictJson(R"({"b": [1, 2.5, true, null], "a": {"x": "y"}})");
+  REQUIRE(document.has_value());
+  CHECK(document->dump() == R"({"b":[1,2.5,true,null],"a":{"x":"y"}})");
+}
+
+TEST_CASE("strict JSON: refuses what readers disagree about") {
+  struct Row {
+    std::string text;
+    const char* message;
+  };
+  const Row rows[] = {
+      {R"({"a": 1, "a": 2})", "duplicate key 'a'"},
+      {R"([{"x": {"b": 1, "b": 1}}])", "duplicate key 'b'"},
+      {"{} {}", "parse error"},
+      {"\xEF\xBB\xBF{}", "byte order mark"},
+      {"{\"a\": \"\xFF\"}", "UTF-8"},
+      {R"(["\ud800"])", "surrogate"},
+      {"[1e400]", "number overflow"},
+      {"[NaN]", "parse error"},
+      {"", "parse error"},
+      {std::string(70, '[') + std::string(70, ']'), "nested deeper than 64"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const auto document = ParseStrictJson(row.text);
+    REQUIRE_FALSE(document.has_value());
+    CHECK(document.error().message.find(row.message) != std::string::npos);
+    CAPTURE(document.error().message);
+  }
+  CHECK_FALSE(ParseStrictJson("[1,2,3]", {4, 64}).has_value());
+}
+
+TEST_CASE("strict JSON: the same key in two objects is no duplicate") {
+  CHECK(ParseStrictJson(R"([{"a": {"a": 1}}, {"a": 1}])").has_value());
+}
+
+}  // namespace
+}  // namespace dlc
