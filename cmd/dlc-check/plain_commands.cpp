@@ -1,0 +1,155 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "checks/check.h"
+#include "checks/policy_yaml.h"
+#include "cmd/dlc-check/command.h"
+#include "cmd/dlc-check/passphrase.h"
+#include "probes/documents/node.h"
+#include "reports/evidence/keys.h"
+#include "reports/evidence/schema.h"
+
+namespace dlc {
+namespace {
+
+std::string Text(std::string_view view) { return std::string(view); }
+
+/// `checks [ID]`: the catalogue, from the same tables that the findings are made of.
+class ChecksCommand : public Command {
+ public:
+  void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
+    CLI::App* app = parent.add_subcommand("checks", "the catalogue: what each check compares, establishes, does not establish");
+    app->add_option("ID", id_, "one check");
+    AddOutputOptions(*app, context, {"text", "json"});
+    app->footer("Example: dlc-check checks image-digest\n\n" + Text(kPlainExitCodesHelp));
+    app->callback([this, chosen] { *chosen = this; });
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    std::vector<const Check*> wanted;
+    for (const Check* check : AllChecks()) {
+      if (id_.empty() || check->id == id_) {
+        wanted.push_back(check);
+      }
+    }
+    if (wanted.empty()) {
+      return context.Fail(UnknownCheck());
+    }
+    if (context.format == "json") {
+      PrintJson(context.out, wanted);
+    } else {
+      PrintText(context.out, wanted, !id_.empty() || context.verbose);
+    }
+    return ExitCode::kOk;
+  }
+
+ private:
+  Error UnknownCheck() const {
+    std::vector<std::string> ids;
+    for (const Check* check : AllChecks()) {
+      ids.push_back(Text(check->id));
+    }
+    const std::string near = NearestName(id_, ids);
+    return {ErrorCode::kInvalidInput, "unknown check '" + id_ + "'",
+            near.empty() ? "'dlc-check checks' lists them" : "did you mean '" + near + "'?"};
+  }
+
+  static const char* StageOf(const Check& check) { return check.cross_cutting ? "run" : StageName(check.stage); }
+
+  static void PrintText(std::ostream& out, const std::vector<const Check*>& checks, bool whole) {
+    for (const Check* check : checks) {
+      out << check->id << "  [" << StageOf(*check) << "]  " << check->title << "\n  compares: " << check->compares << "\n";
+      for (const Rule& rule : check->rules) {
+        out << "  " << rule.id << "  (" << SeverityName(rule.severity) << ")  " << rule.title << "\n";
+        if (whole) {
+          out << "      establishes:         " << rule.establishes << "\n"
+              << "      does not establish:  " << rule.does_not_establish << "\n"
+              << "      when it fails:       " << rule.hint << "\n";
+          if (rule.blocks_later_stages) {
+            out << "      a failure blocks the probes of later stages\n";
+          }
+        }
+      }
+    }
+  }
+
+  static void PrintJson(std::ostream& out, const std::vector<const Check*>& checks) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Check* check : checks) {
+      nlohmann::ordered_json rules = nlohmann::ordered_json::array();
+      for (const Rule& rule : check->rules) {
+        rules.push_back({{"id", rule.id},
+                         {"severity", SeverityName(rule.severity)},
+                         {"title", rule.title},
+                         {"establishes", rule.establishes},
+                         {"doesNotEstablish", rule.does_not_establish},
+                         {"hint", rule.hint},
+                         {"blocksLaterStages", rule.blocks_later_stages}});
+      }
+      list.push_back({{"id", check->id},
+                      {"stage", StageOf(*check)},
+                      {"title", check->title},
+                      {"compares", check->compares},
+                      {"rules", std::move(rules)}});
+    }
+    out << list.dump(2) << "\n";
+  }
+
+  std::string id_;
+};
+
+class PolicyCheckCommand : public Command {
+ public:
+  void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
+    CLI::App* policy = parent.add_subcommand("policy", "what is good enough: `policy check FILE`");
+    policy->require_subcommand(1);
+    CLI::App* app = policy->add_subcommand("check", "read a policy strictly and say what is wrong with it");
+    app->add_option("FILE", file_, "a Policy, or a Config with an inline policy")->required();
+    AddOutputOptions(*app, context, {"text", "json"});
+    app->footer("Example: dlc-check policy check examples/local/policy.yaml\n\n" + Text(kPlainExitCodesHelp));
+    app->callback([this, chosen] { *chosen = this; });
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    const DocumentLimits limits;
+    const auto bytes = ReadFileBytes(file_, limits.max_bytes);
+    if (!bytes) {
+      return context.Fail(bytes.error());
+    }
+    const auto policy = ParsePolicy(*bytes, file_);
+    if (!policy) {
+      return context.Fail(policy.error());
+    }
+    const std::string name = policy->name.empty() ? "(no name)" : policy->name;
+    if (context.format == "json") {
+      context.out << nlohmann::ordered_json{{"file", file_}, {"name", policy->name}, {"valid", true}}.dump(2) << "\n";
+    } else {
+      context.out << file_ << ": valid, policy " << name << "\n";
+    }
+    return ExitCode::kOk;
+  }
+
+ private:
+  std::string file_;
+};
+
+class SchemaCommand : public Command {
+ public:
+  void Register(CLI::App& parent, CommandContext&, Command** chosen) override {
+    CLI::App* app = parent.add_subcommand("schema", "JSON Schema (draft-07) of the evidence statement");
+    app->footer("Example: dlc-check schema > preflight-v1.schema.json\n\n" + Text(kPlainExitCodesHelp));
+    app->callback([this, chosen] { *chosen = this; });
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    context.out << PreflightSchema();
+    return ExitCode::kOk;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <atomic>
+
+namespace dlc {
+
+/// SIGINT and SIGTERM set `Interrupted()` and are remembered; a second one ends the program at once. SIGPIPE is ignored: a
+/// closed pipe (`| head`) must not kill a run before its evidence is written.
+void InstallSignalHandlers();
+
+/// What every wait of a run looks at beside its deadline.
+const std::atomic<bool>& Interrupted();
+
+/// SIGINT, SIGTERM, or 0.
+int ReceivedSignal();
+
+}  // namespace dlc
