@@ -11,7 +11,7 @@ namespace dlc {
 namespace {
 
 constexpr int kLabelIndent = 2;
-constexpr int kValueIndent = 12;  // the longest label is "expected"
+constexpr int kValueIndent = 13;  // the longest label is "blocked by"
 
 void AppendLabel(std::string& out, std::string_view label) {
   out.append(kLabelIndent, ' ');
@@ -35,7 +35,8 @@ const char* ColorOf(Standing standing) {
 }
 
 /// The kind once, then the names: "pod a, b, c and 7995 more; -v shows all".
-std::vector<std::string> SubjectWords(const FindingGroup& group, bool verbose) {
+std::vector<std::string> SubjectWords(const FindingGroup& group, bool verbose,
+                                      std::string_view how_to_see_all) {
   const std::size_t shown =
       verbose ? group.subjects.size() : std::min(group.subjects.size(), kNamedSubjects);
   const std::size_t more = group.subjects.size() - shown;
@@ -48,7 +49,7 @@ std::vector<std::string> SubjectWords(const FindingGroup& group, bool verbose) {
     }
   }
   if (more > 0) {
-    words.push_back("and " + std::to_string(more) + " more; -v shows all");
+    words.push_back("and " + std::to_string(more) + " more" + std::string(how_to_see_all));
   }
   return words;
 }
@@ -64,7 +65,7 @@ std::string_view StandingWord(Standing standing) {
     case Standing::kWarned:
       return "WARN";
     case Standing::kPassed:
-      return "PASSED";
+      return "PASS";
     case Standing::kNotApplicable:
       break;
   }
@@ -75,27 +76,34 @@ std::string ColoredWord(Standing standing, std::string_view word, bool color) {
   return color ? ColorOf(standing) + std::string(word) + "\x1b[0m" : std::string(word);
 }
 
+void AppendHeading(std::string& out, Standing standing, std::string_view title,
+                   const TextOptions& options) {
+  const std::string_view word = StandingWord(standing);
+  out += ColoredWord(standing, word, options.color);
+  out.append(kValueIndent - word.size(), ' ');
+  AppendWrapped(out, Words(title), kValueIndent, options.width);
+  out += '\n';
+}
+
 void AppendField(std::string& out, std::string_view label, std::string_view value, int width) {
   AppendLabel(out, label);
   AppendWrapped(out, Words(PlainText(value)), kValueIndent, width);
   out += '\n';
 }
 
-void AppendGroup(std::string& out, const FindingGroup& group, const TextOptions& options) {
+void AppendGroup(std::string& out, const FindingGroup& group, const TextOptions& options,
+                 std::string_view how_to_see_all) {
   const Finding& finding = *group.first;
   const Standing standing = StandingOf(finding);
-  const std::string_view word = StandingWord(standing);
-  out += ColoredWord(standing, word, options.color);
-  out.append(kValueIndent > word.size() ? kValueIndent - word.size() : 1, ' ');
-  out += PlainText(finding.rule);
+  std::string title = PlainText(finding.rule);
   if (standing == Standing::kWarned) {
-    out +=
-        finding.verdict == Verdict::kFail ? "  (fails; not required)" : "  (unknown; not required)";
+    title +=
+        finding.verdict == Verdict::kFail ? " (fails; not required)" : " (unknown; not required)";
   }
-  out += '\n';
-
+  AppendHeading(out, standing, title, options);
   AppendLabel(out, "subject");
-  AppendWrapped(out, SubjectWords(group, options.verbose), kValueIndent, options.width);
+  AppendWrapped(out, SubjectWords(group, options.verbose, how_to_see_all), kValueIndent,
+                options.width);
   out += '\n';
   const auto field = [&](std::string_view label, const std::string& value) {
     if (!value.empty()) {
@@ -104,8 +112,9 @@ void AppendGroup(std::string& out, const FindingGroup& group, const TextOptions&
   };
   field("expected", finding.expected);
   field("actual", finding.actual);
-  field("reason", ReasonSaysMore(finding) ? finding.reason.code + ": " + finding.reason.message
-                                          : finding.reason.code);
+  const bool both = !finding.reason.code.empty() && ReasonSaysMore(finding);
+  field("reason", finding.reason.code + (both ? ": " : "") +
+                      (ReasonSaysMore(finding) ? finding.reason.message : ""));
   if (finding.reason.message.find(finding.reason.blocked_by) == std::string::npos) {
     field("blocked by", finding.reason.blocked_by);
   }

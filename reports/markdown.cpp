@@ -12,9 +12,9 @@ namespace dlc {
 namespace {
 
 // GitHub refuses a comment of more than 65,536 characters. Each part has its share of the 60,000.
-constexpr std::size_t kTableBytes = 20'000;
-constexpr std::size_t kDetailsBytes = 25'000;
-constexpr std::size_t kListBytes = 5'000;
+constexpr std::size_t kTableBytes = 18'000;
+constexpr std::size_t kDetailsBytes = 22'000;
+constexpr std::size_t kListBytes = 4'000;
 constexpr std::size_t kCellBytes = 300;
 constexpr std::size_t kBlockBytes = 4'000;
 
@@ -124,7 +124,7 @@ void AppendProblems(std::string& out, const Report& report) {
   }
   const auto block = [](const FindingGroup& group) {
     std::string lines;
-    AppendGroup(lines, group, {});
+    AppendGroup(lines, group, {}, "");
     if (lines.size() > kBlockBytes) {
       lines = Cut(std::move(lines), kBlockBytes) + "\n";
     }

@@ -18,7 +18,7 @@ constexpr std::size_t kShownNotEstablished = 5;
 class TextReport {
  public:
   TextReport(const Report& report, const TextOptions& options)
-      : report_(report), options_(options) {}
+      : report_(report), options_(options), counts_(CountFindings(report.findings)) {}
 
   std::string Render() {
     Header();
@@ -49,10 +49,9 @@ class TextReport {
     AppendField(out_, "evidence", report_.signature, options_.width);
   }
 
-  /// Blank line, word.
-  void Section(Standing standing) {
+  void Section(Standing standing, const std::string& title) {
     out_ += '\n';
-    out_ += ColoredWord(standing, StandingWord(standing), options_.color);
+    AppendHeading(out_, standing, title, options_);
   }
 
   void Problems(Standing standing) {
@@ -68,27 +67,26 @@ class TextReport {
       AppendGroup(out_, group, options_);
     }
     for (const auto& [rule, count] : folded) {
-      Section(standing);
-      out_ += "  and " + std::to_string(count) + " more of " + PlainText(rule) + "; -v shows all\n";
+      Section(standing,
+              "and " + std::to_string(count) + " more of " + PlainText(rule) + "; -v shows all");
     }
   }
 
   void NotApplicable() {
-    const auto is_off = [](const Finding& f) { return f.reason.code == "switched-off"; };
+    const auto is_off = [](const Finding& f) {
+      return f.verdict == Verdict::kNotApplicable && f.reason.code == "switched-off";
+    };
     const auto& all = report_.findings;
-    const auto off = std::count_if(all.begin(), all.end(), [&](const Finding& f) {
-      return StandingOf(f) == Standing::kNotApplicable && is_off(f);
-    });
-    const auto total = CountFindings(all).not_applicable;
+    const auto off = std::count_if(all.begin(), all.end(), is_off);
+    const int total = counts_.not_applicable;
     if (total == 0) {
       return;
     }
-    Section(Standing::kNotApplicable);
-    out_ += "  " + std::to_string(total) + " not applicable";
+    std::string title = std::to_string(total) + " not applicable";
     if (off > 0) {
-      out_ += ", " + std::to_string(off) + " of them switched off by the policy";
+      title += ", " + std::to_string(off) + " of them switched off by the policy";
     }
-    out_ += options_.verbose ? "\n" : "; -v shows them\n";
+    Section(Standing::kNotApplicable, title + (options_.verbose ? "" : "; -v shows them"));
     EachOf(Standing::kNotApplicable,
            [](const Finding& f) -> const std::string& { return f.reason.message; });
   }
@@ -98,8 +96,7 @@ class TextReport {
     if (counts.empty()) {
       return;
     }
-    Section(Standing::kPassed);
-    out_ += '\n';
+    Section(Standing::kPassed, std::to_string(counts_.passed) + " passed");
     if (options_.verbose) {
       EachOf(Standing::kPassed, [](const Finding& f) -> const std::string& { return f.actual; });
       return;
@@ -145,7 +142,7 @@ class TextReport {
                                                                     : Standing::kUnknown;
     out_ += '\n';
     out_ += ColoredWord(standing, OutcomeName(report_.outcome), options_.color);
-    out_ += ": " + CountsLine(CountFindings(report_.findings)) + '\n';
+    out_ += ": " + CountsLine(counts_) + '\n';
     if (const std::string why = WhyNotPassedLine(report_); !why.empty()) {
       AppendField(out_, "because", why, options_.width);
     }
@@ -173,6 +170,7 @@ class TextReport {
 
   const Report& report_;
   const TextOptions& options_;
+  const FindingCounts counts_;
   std::string out_;
 };
 
