@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,20 @@ struct Report {
   std::string signature = "unsigned";
 };
 
-/// How many findings of each kind; `warned` are failures and unknowns of severity warn.
+/// Where a finding stands in a report, worst first. A failure or unknown that is not required is a
+/// warning, never a pass.
+enum class Standing : std::uint8_t { kFailed, kUnknown, kWarned, kNotApplicable, kPassed };
+Standing StandingOf(const Finding& finding);
+
+/// How many findings of each standing.
 struct FindingCounts {
   int passed = 0;
   int failed = 0;
   int unknown = 0;
   int warned = 0;
   int not_applicable = 0;
+
+  bool operator==(const FindingCounts&) const = default;
 };
 FindingCounts CountFindings(const std::vector<Finding>& findings);
 
