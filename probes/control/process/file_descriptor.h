@@ -24,7 +24,7 @@ class FileDescriptor {
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
 
-  int get() const { return fd_; }
+  int Get() const { return fd_; }
 
  private:
   int fd_ = -1;

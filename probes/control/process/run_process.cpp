@@ -50,10 +50,10 @@ Result<Pipe> OpenPipe() {
   }
   Pipe pipe{FileDescriptor(raw[0]), FileDescriptor(raw[1])};
   for (FileDescriptor* end : {&pipe.read_end, &pipe.write_end}) {
-    if (end->get() <= STDERR_FILENO) {
-      *end = FileDescriptor(fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (end->Get() <= STDERR_FILENO) {
+      *end = FileDescriptor(fcntl(end->Get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     }
-    if (end->get() < 0) {
+    if (end->Get() < 0) {
       return Error{ErrorCode::kUnavailable, "cannot open a pipe: " + ErrnoText(errno), ""};
     }
   }
@@ -61,7 +61,7 @@ Result<Pipe> OpenPipe() {
 }
 
 void MakeNonBlocking(const FileDescriptor& fd) {
-  fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
+  fcntl(fd.Get(), F_SETFL, fcntl(fd.Get(), F_GETFL) | O_NONBLOCK);
 }
 
 /// A write to a child that has closed its stdin must not end this process: SIGPIPE is blocked for
@@ -101,13 +101,14 @@ std::vector<std::string> Environment(const std::map<std::string, std::string>& e
     }
   }
   for (const auto& [name, value] : extra) {
-    result.push_back(name + "=" + value);
+    result.emplace_back(name).append("=").append(value);
   }
   return result;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
   for (std::string& text : strings) {
     pointers.push_back(text.data());
   }
@@ -119,9 +120,9 @@ class SpawnSettings {
  public:
   SpawnSettings(const Pipe& in, const Pipe& out, const Pipe& err) {
     posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_adddup2(&actions_, in.read_end.get(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions_, out.write_end.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions_, err.write_end.get(), STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, in.read_end.Get(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, out.write_end.Get(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, err.write_end.Get(), STDERR_FILENO);
     // Not every library opens its descriptors close-on-exec.
     posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
     posix_spawnattr_init(&attributes_);
@@ -145,8 +146,8 @@ class SpawnSettings {
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
 
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
+  const posix_spawn_file_actions_t* Actions() const { return &actions_; }
+  const posix_spawnattr_t* Attributes() const { return &attributes_; }
 
  private:
   posix_spawn_file_actions_t actions_{};
@@ -193,7 +194,7 @@ class Child {
     }
     return ended_;
   }
-  int status() const { return status_; }
+  int Status() const { return status_; }
 
  private:
   pid_t pid_;
@@ -212,7 +213,7 @@ struct Streams {
 
 void WriteSome(Streams& streams) {
   const BlockedSigpipe no_signal;
-  const ssize_t count = write(streams.in.get(), streams.to_write.data(), streams.to_write.size());
+  const ssize_t count = write(streams.in.Get(), streams.to_write.data(), streams.to_write.size());
   if (count >= 0) {
     streams.to_write.remove_prefix(static_cast<std::size_t>(count));
   } else if (errno != EAGAIN && errno != EINTR) {
@@ -226,8 +227,8 @@ void WriteSome(Streams& streams) {
 /// Reads what is there now, at most `limit` bytes of it into `into`; closes `fd` at the end.
 void ReadAvailable(FileDescriptor& fd, std::string& into, std::size_t limit) {
   std::array<char, 16384> buffer{};
-  while (fd.get() >= 0 && into.size() <= limit) {
-    const ssize_t count = read(fd.get(), buffer.data(), buffer.size());
+  while (fd.Get() >= 0 && into.size() <= limit) {
+    const ssize_t count = read(fd.Get(), buffer.data(), buffer.size());
     if (count > 0) {
       into.append(buffer.data(), static_cast<std::size_t>(count));
     } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -250,9 +251,9 @@ void ReadBoth(Streams& streams, std::size_t max_stdout) {
 
 void WaitForTraffic(const Streams& streams, milliseconds at_most) {
   // poll ignores entries with a negative descriptor.
-  std::array<pollfd, 3> fds{{{streams.in.get(), POLLOUT, 0},
-                             {streams.out.get(), POLLIN, 0},
-                             {streams.err.get(), POLLIN, 0}}};
+  std::array<pollfd, 3> fds{{{streams.in.Get(), POLLOUT, 0},
+                             {streams.out.Get(), POLLIN, 0},
+                             {streams.err.Get(), POLLIN, 0}}};
   poll(fds.data(), fds.size(), static_cast<int>(at_most.count()));
 }
 
@@ -290,7 +291,7 @@ Result<void> Converse(const ProcessRequest& request, Child& child, Streams& stre
                        Seconds(Deadline::Clock::now() - started) + " and was killed",
                    ""};
     }
-    const bool silent = streams.out.get() < 0 && streams.err.get() < 0;
+    const bool silent = streams.out.Get() < 0 && streams.err.Get() < 0;
     WaitForTraffic(streams, std::min(deadline.Remaining(), silent ? kAfterEndOfOutput : kSlice));
   }
 }
@@ -314,7 +315,7 @@ Result<ProcessOutput> RunProcess(const ProcessRequest& request, Deadline deadlin
   const SpawnSettings settings(*in, *out, *err);
   pid_t pid = 0;
   const int failed =
-      posix_spawnp(&pid, argv.front().c_str(), settings.actions(), settings.attributes(),
+      posix_spawnp(&pid, argv.front().c_str(), settings.Actions(), settings.Attributes(),
                    Pointers(argv).data(), Pointers(environment).data());
   if (failed != 0) {
     return SpawnError(argv.front(), failed, environment);
@@ -338,9 +339,9 @@ Result<ProcessOutput> RunProcess(const ProcessRequest& request, Deadline deadlin
     return std::move(done).error();
   }
   ProcessOutput output = std::move(streams.output);
-  const bool exited = WIFEXITED(child.status());
-  output.exit_code = exited ? WEXITSTATUS(child.status()) : -1;
-  output.term_signal = exited ? 0 : WTERMSIG(child.status());
+  const bool exited = WIFEXITED(child.Status());
+  output.exit_code = exited ? WEXITSTATUS(child.Status()) : -1;
+  output.term_signal = exited ? 0 : WTERMSIG(child.Status());
   return output;
 }
 
