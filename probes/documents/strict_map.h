@@ -11,8 +11,8 @@
 
 namespace dlc {
 
-/// Reads a map whose keys are all known. Collects the first error and goes quiet after it, so that
-/// a reader is a plain list of fields:
+/// Reads a map whose keys are all known. Keeps the first error and goes quiet after it, so that a
+/// reader is a plain list of fields:
 ///
 ///   StrictMap map(file, node, "image");
 ///   map.Text("reference", image.reference);
@@ -35,7 +35,8 @@ class StrictMap {
   void TextMap(std::string_view key, std::map<std::string, std::string>& out);
   /// One of `allowed`; an error lists them and suggests the nearest.
   void Choice(std::string_view key, std::string& out, const std::vector<std::string>& allowed);
-  /// Custom: called with the node if the key is there; an error without a line gets this node's.
+  /// Custom: called with the node if the key is there (it may be null). An error that does not
+  /// start with the file gets this node's line and the key's name.
   void Each(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
   /// Every element of the sequence at `key`.
   void Items(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
@@ -52,6 +53,8 @@ class StrictMap {
  private:
   const DocNode* Take(std::string_view key);
   void Fail(Error error);
+  void FailAt(std::string_view key, const DocNode& node, const Error& error);
+  void FailType(std::string_view key, const DocNode& node, std::string_view wanted);
   std::string Name(std::string_view key) const;
 
   std::string file_;

@@ -39,6 +39,7 @@ inline constexpr std::chrono::milliseconds kRegistry{
     60'000};  ///< all requests for one image, retries included
 inline constexpr std::chrono::milliseconds kCredentialHelper{20'000};  ///< docker-credential-*
 inline constexpr std::chrono::milliseconds kSignCommand{60'000};       ///< --sign-cmd
+inline constexpr std::chrono::milliseconds kInputPipe{60'000};  ///< an input file that is a pipe
 }  // namespace timeouts
 
 }  // namespace dlc
