@@ -25,7 +25,6 @@ constexpr std::string_view kNodeAllocatable = "fabric-ready/node-allocatable";
 constexpr std::string_view kAllocatableMatchesType = "fabric-ready/allocatable-matches-type";
 constexpr std::string_view kOneZone = "fabric-ready/one-zone";
 constexpr std::string_view kNoHostPath = "fabric-ready/no-infiniband-hostpath";
-constexpr std::string_view kSchedulable = "fabric-ready/workers-schedulable";
 
 constexpr std::string_view kSaysNothing =
     "over what transport any byte travels: manifests and node objects show nothing about it";
@@ -74,12 +73,6 @@ constexpr Rule kRules[] = {
      "remove the hostPath volume: it shows the pod devices it was not given, and provider "
      "discovery "
      "can fail on them"},
-    {kSchedulable, Severity::kRequired, false, "worker pods have nodes to run on",
-     "the scheduler has placed the pods, or a ready node passes nodeSelector and tolerations",
-     "that the node has room, or passes affinity rules (not looked at)",
-     "kubectl get nodes --show-labels, and compare with the group's nodeSelector and tolerations; "
-     "a "
-     "node group that scales from zero has no node yet"},
 };
 
 enum class HasEfa : std::uint8_t { kNo, kYes, kUnknown };
@@ -371,64 +364,6 @@ void JudgeZones(Context& context, const RayClusterView& view, const std::set<con
   }
 }
 
-void JudgeSchedulableGroup(Context& context, const RayUnit& unit) {
-  const Fit fit = FitNodes(*unit.spec, context.seen.cluster.nodes.value());
-  Finding& finding = context.judge.Decide(
-      kSchedulable, unit.subject,
-      {{"nodes that fit", Op::kGe, std::int64_t{1}, static_cast<std::int64_t>(fit.nodes.size()), "",
-        "observation:cluster.nodes"}});
-  if (fit.nodes.empty()) {
-    finding.reason.message = WhyNoneFits(*unit.spec, fit);
-  }
-}
-
-/// Pods that sit on a node were schedulable; a group that lacks some is held against the nodes.
-/// Without the RayCluster object, the first waiting pod speaks for its group.
-void JudgeSchedulable(Context& context, const RayClusterView& view) {
-  std::map<const RayGroup*, std::int64_t> scheduled;
-  std::map<std::string_view, const RayUnit*> waiting;
-  std::int64_t unclaimed = 0;
-  for (const RayUnit* unit : view.WorkerPods()) {
-    const bool on_node = !unit->pod->node.empty();
-    if (unit->group != nullptr) {
-      scheduled[unit->group] += on_node ? 1 : 0;
-    } else if (on_node) {
-      ++unclaimed;
-    } else {
-      waiting.emplace(unit->pod->ray_group, unit);
-    }
-  }
-  const auto hold_against_nodes = [&](const RayUnit& unit) {
-    if (context.nodes_seen()) {
-      JudgeSchedulableGroup(context, unit);
-    } else {
-      context.judge.Unseen(kSchedulable, unit.subject, "the nodes", context.seen.cluster.nodes);
-    }
-  };
-  const auto on_nodes = [&](const Subject& subject, std::int64_t wanted, std::int64_t count) {
-    context.judge.Decide(
-        kSchedulable, subject,
-        {{"pods on a node", Op::kGe, wanted, count, "", "observation:cluster.pods"}});
-  };
-  for (const RayUnit& unit : view.groups) {
-    if (unit.head) {
-      continue;
-    }
-    const std::int64_t wanted = std::max<std::int64_t>(1, PodsOfGroup(*unit.group));
-    if (scheduled[unit.group] >= wanted) {
-      on_nodes(unit.subject, wanted, scheduled[unit.group]);
-    } else {
-      hold_against_nodes(unit);
-    }
-  }
-  if (unclaimed > 0) {
-    on_nodes(view.subject(), 1, unclaimed);
-  }
-  for (const auto& [group, unit] : waiting) {
-    hold_against_nodes(*unit);
-  }
-}
-
 /// A worker group, or a worker pod: both are judged, the pod being what really runs.
 void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
   const ResourceAsk ask = AskFor(*unit.spec, context.resource());
@@ -444,7 +379,6 @@ void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
 }
 
 void JudgeView(Context& context, const RayClusterView& view) {
-  JudgeSchedulable(context, view);
   const auto running = static_cast<std::int64_t>(view.WorkerPods().size());
   if (const auto pods = std::max(view.WorkerPodsAsked(), running); pods < 2) {
     context.judge.NotApplicable(kEfaLimit, view.subject(),
@@ -480,7 +414,7 @@ void JudgeView(Context& context, const RayClusterView& view) {
 void JudgeNothing(Context& context) {
   const ClusterFacts& cluster = context.seen.cluster;
   const Subject subject{"cluster", ""};
-  for (const std::string_view rule : {kEfaLimit, kNodeAllocatable, kOneZone, kSchedulable}) {
+  for (const std::string_view rule : {kEfaLimit, kNodeAllocatable, kOneZone}) {
     if (!cluster.ray_clusters.seen()) {
       context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
     } else if (!cluster.pods.seen()) {
@@ -497,9 +431,6 @@ std::vector<Finding> JudgeFabricReady(const Observations& observations, const Po
       observations, policy, Judge(kFabricReady, policy), {}, ViewRayClusters(observations.cluster)};
   if (policy.fabric.efa == "no") {
     context.judge.NotApplicable(kEfaLimit, {"cluster", ""}, "the policy does not ask for EFA");
-    for (const RayClusterView& view : context.views) {
-      JudgeSchedulable(context, view);
-    }
     return context.judge.Take();
   }
   if (context.views.empty()) {
@@ -525,7 +456,7 @@ constinit const Check kFabricReady{
     false,
     "EFA is asked for and offered where workers span nodes",
     "per worker group: limits vpc.amazonaws.com/efa against policy, instance type and node "
-    "allocatable; zones, taints and nodeSelector of the worker nodes",
+    "allocatable; zones of the worker nodes",
     kRules,
     JudgeFabricReady,
 };

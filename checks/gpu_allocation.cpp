@@ -24,6 +24,7 @@ constexpr std::string_view kRayFlagStated = "gpu-allocation/ray-flag-stated";
 constexpr std::string_view kRayAdvertises = "gpu-allocation/ray-advertises-limit";
 constexpr std::string_view kHeadHasNoGpu = "gpu-allocation/head-has-no-gpu";
 constexpr std::string_view kHeadVisibility = "gpu-allocation/head-visibility";
+constexpr std::string_view kSchedulable = "gpu-allocation/workers-schedulable";
 constexpr std::string_view kNodeAllocatable = "gpu-allocation/node-allocatable";
 constexpr std::string_view kVisibleDevices = "gpu-allocation/visible-devices";
 constexpr std::string_view kWholeGpus = "gpu-allocation/whole-gpus";
@@ -77,6 +78,12 @@ constexpr Rule kRules[] = {
      "that the node's runtime obeys it",
      "set env NVIDIA_VISIBLE_DEVICES=void on the head: the image asks for all GPUs, and the NVIDIA "
      "hook fails on nodes without a driver"},
+    {kSchedulable, Severity::kRequired, true, "worker pods have nodes to run on",
+     "the scheduler has placed the pods, or a ready node passes nodeSelector and tolerations",
+     "that the node has room, or passes affinity rules (not looked at)",
+     "kubectl get nodes --show-labels, and compare with the group's nodeSelector and tolerations; "
+     "a "
+     "node group that scales from zero has no node yet"},
     {kNodeAllocatable, Severity::kRequired, true, "nodes offer the GPUs that worker pods ask for",
      "the node's allocatable GPUs cover the limits of the Ray workers on it",
      "that the GPUs are healthy, or free of other pods",
@@ -364,6 +371,7 @@ void JudgeView(Context& context, const RayClusterView& view) {
   JudgePodsAsked(context, view);
   JudgePodsRunning(context, view);
   JudgeTotal(context, view);
+  JudgeSchedulable(context.judge, kSchedulable, view, context.seen.cluster.nodes);
 }
 
 /// Neither a RayCluster nor a Ray pod: one unknown per question that would have been answered.
@@ -372,7 +380,7 @@ void JudgeNothing(Context& context) {
   const Subject subject{"cluster", ""};
   for (const std::string_view rule :
        {kLimitMatchesPolicy, kRayFlag, kWorkerPodsAsked, kWorkerPodsRunning, kWorkerTotal,
-        kRayAdvertises, kHeadHasNoGpu, kNodeAllocatable}) {
+        kSchedulable, kRayAdvertises, kHeadHasNoGpu, kNodeAllocatable}) {
     if (!cluster.ray_clusters.seen()) {
       context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
     } else if (!cluster.pods.seen()) {
@@ -409,7 +417,7 @@ constinit const Check kGpuAllocation{
     false,
     "GPUs are asked for, handed out and advertised consistently",
     "per worker group and pod: limits, rayStartParams num-gpus, Ray's node resources, node "
-    "allocatable, policy; the head has none",
+    "allocatable, nodeSelector and taints, policy; the head has none",
     kRules,
     JudgeGpuAllocation,
 };

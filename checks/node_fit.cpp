@@ -85,6 +85,18 @@ void JudgeOpenGroup(Judge& judge, std::string_view rule, const std::string& reso
                           "not subtracted");
 }
 
+void JudgeGroupAgainstNodes(Judge& judge, std::string_view rule, const RayUnit& unit,
+                            const std::vector<Node>& nodes) {
+  const Fit fit = FitNodes(*unit.spec, nodes);
+  Finding& finding = judge.Decide(
+      rule, unit.subject,
+      {{"nodes that fit", Op::kGe, std::int64_t{1}, static_cast<std::int64_t>(fit.nodes.size()), "",
+        "observation:cluster.nodes"}});
+  if (fit.nodes.empty()) {
+    finding.reason.message = WhyNoneFits(*unit.spec, fit);
+  }
+}
+
 }  // namespace
 
 bool Selects(const PodSpec& spec, const Node& node) {
@@ -178,6 +190,51 @@ void JudgeAllocatable(Judge& judge, std::string_view rule, const std::string& re
   }
   for (const RayUnit* unit : placement.open_groups) {
     JudgeOpenGroup(judge, rule, resource, *unit, nodes.value());
+  }
+}
+
+void JudgeSchedulable(Judge& judge, std::string_view rule, const RayClusterView& view,
+                      const Observed<std::vector<Node>>& nodes) {
+  std::map<const RayGroup*, std::int64_t> scheduled;
+  std::map<std::string_view, const RayUnit*> waiting;
+  std::int64_t unclaimed = 0;
+  for (const RayUnit* unit : view.WorkerPods()) {
+    const bool on_node = !unit->pod->node.empty();
+    if (unit->group != nullptr) {
+      scheduled[unit->group] += on_node ? 1 : 0;
+    } else if (on_node) {
+      ++unclaimed;
+    } else {
+      waiting.emplace(unit->pod->ray_group, unit);
+    }
+  }
+  const auto hold_against_nodes = [&](const RayUnit& unit) {
+    if (nodes.seen()) {
+      JudgeGroupAgainstNodes(judge, rule, unit, nodes.value());
+    } else {
+      judge.Unseen(rule, unit.subject, "the nodes", nodes);
+    }
+  };
+  const auto on_nodes = [&](const Subject& subject, std::int64_t wanted, std::int64_t count) {
+    judge.Decide(rule, subject,
+                 {{"pods on a node", Op::kGe, wanted, count, "", "observation:cluster.pods"}});
+  };
+  for (const RayUnit& unit : view.groups) {
+    if (unit.head) {
+      continue;
+    }
+    const std::int64_t wanted = std::max<std::int64_t>(1, PodsOfGroup(*unit.group));
+    if (scheduled[unit.group] >= wanted) {
+      on_nodes(unit.subject, wanted, scheduled[unit.group]);
+    } else {
+      hold_against_nodes(unit);
+    }
+  }
+  if (unclaimed > 0) {
+    on_nodes(view.subject(), 1, unclaimed);
+  }
+  for (const auto& [group, unit] : waiting) {
+    hold_against_nodes(*unit);
   }
 }
 

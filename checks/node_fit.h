@@ -41,4 +41,10 @@ void JudgeAllocatable(Judge& judge, std::string_view rule, const std::string& re
                       const std::vector<RayClusterView>& views,
                       const Observed<std::vector<Node>>& nodes);
 
+/// Whether the view's worker groups have nodes to run on. Pods that sit on a node were schedulable;
+/// a group that lacks some is held against the nodes. Without the RayCluster object, the first
+/// waiting pod speaks for its group.
+void JudgeSchedulable(Judge& judge, std::string_view rule, const RayClusterView& view,
+                      const Observed<std::vector<Node>>& nodes);
+
 }  // namespace dlc

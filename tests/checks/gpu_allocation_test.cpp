@@ -516,6 +516,99 @@ TEST_CASE("gpu-allocation: before pods exist the fitting nodes must hold the gro
         Verdict::kPass);
 }
 
+/// The RayCluster and the nodes, before any pod exists.
+Observations Planned() {
+  Observations o = SampleObservations();
+  o.cluster.pods = NotLookedAt{"files only", ""};
+  return o;
+}
+
+TEST_CASE("gpu-allocation: a group that no node fits fails, and says which nodes drop out why") {
+  struct Row {
+    const char* name;
+    void (*bend)(Observations&);
+    const char* message;
+  };
+  const Row rows[] = {
+      {"nodeSelector",
+       [](Observations& o) {
+         ClusterOf(o).workers[0].pod.node_selector = {{"role", "gpu"}};
+       },
+       "none of 3 nodes: 3 without label role=gpu"},
+      {"taint",
+       [](Observations& o) {
+         for (Node& node : o.cluster.nodes.value()) {
+           node.taints = {{"aws.amazon.com/efa", "true", "NoSchedule"}};
+         }
+       },
+       "none of 3 nodes: 1 without label role=gpu-worker, 2 with a taint that is not tolerated "
+       "(aws.amazon.com/efa=true:NoSchedule)"},
+      {"cordoned and not ready",
+       [](Observations& o) {
+         o.cluster.nodes.value()[1].unschedulable = true;
+         o.cluster.nodes.value()[2].ready = false;
+       },
+       "none of 3 nodes: 1 without label role=gpu-worker, 2 not ready or cordoned"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    Observations o = Planned();
+    row.bend(o);
+    const Finding finding =
+        Only(JudgeGpu(o), "gpu-allocation/workers-schedulable", "sample/gpu-workers");
+    CHECK(finding.verdict == Verdict::kFail);
+    CHECK(finding.reason.message == row.message);
+  }
+}
+
+TEST_CASE("gpu-allocation: tolerations are matched as the scheduler does") {
+  struct Row {
+    Toleration toleration;
+    Verdict verdict;
+  };
+  const Row rows[] = {
+      {{"aws.amazon.com/efa", "Equal", "true", "NoSchedule"}, Verdict::kPass},
+      {{"aws.amazon.com/efa", "", "true", ""}, Verdict::kPass},
+      {{"aws.amazon.com/efa", "Exists", "", ""}, Verdict::kPass},
+      {{"", "Exists", "", ""}, Verdict::kPass},
+      {{"aws.amazon.com/efa", "Equal", "false", "NoSchedule"}, Verdict::kFail},
+      {{"aws.amazon.com/efa", "Exists", "", "NoExecute"}, Verdict::kFail},
+      {{"nvidia.com/gpu", "Exists", "", ""}, Verdict::kFail},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.toleration.key);
+    CAPTURE(row.toleration.op);
+    Observations o = Planned();
+    for (Node& node : o.cluster.nodes.value()) {
+      node.taints = {{"aws.amazon.com/efa", "true", "NoSchedule"},
+                     {"soft", "", "PreferNoSchedule"}};
+    }
+    ClusterOf(o).workers[0].pod.tolerations = {row.toleration};
+    CHECK(Only(JudgeGpu(o), "gpu-allocation/workers-schedulable", "sample/gpu-workers").verdict ==
+          row.verdict);
+  }
+}
+
+TEST_CASE("gpu-allocation: pods on nodes prove that they could be scheduled, whatever was seen") {
+  Observations o = SampleObservations();
+  o.cluster.nodes = Error{ErrorCode::kPermissionDenied, "nodes is forbidden", "grant list nodes"};
+  CHECK(Only(JudgeGpu(o), "gpu-allocation/workers-schedulable").verdict == Verdict::kPass);
+  o.cluster.pods.value()[2].node = "";
+  CHECK(Only(JudgeGpu(o), "gpu-allocation/workers-schedulable").verdict == Verdict::kUnknown);
+}
+
+TEST_CASE("gpu-allocation: without the RayCluster a waiting pod speaks for its group") {
+  Observations o = SampleObservations();
+  o.cluster.ray_clusters = NotLookedAt{"not asked for", ""};
+  o.cluster.pods.value()[2].node = "";
+  const auto findings = JudgeGpu(o);
+  CHECK(Only(findings, "gpu-allocation/workers-schedulable", "sample").verdict == Verdict::kPass);
+  CHECK(Only(findings, "gpu-allocation/workers-schedulable", "worker-2").verdict == Verdict::kPass);
+  o.cluster.nodes.value().resize(1);
+  CHECK(Only(JudgeGpu(o), "gpu-allocation/workers-schedulable", "worker-2").verdict ==
+        Verdict::kFail);
+}
+
 TEST_CASE("gpu-allocation: settings that open every GPU of the node are a warning") {
   Observations o = SampleObservations();
   WorkerContainer(o).privileged = true;
