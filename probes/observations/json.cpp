@@ -71,7 +71,7 @@ template <> struct FieldsOf<Node> { static constexpr auto kFields = std::tuple{
     Field{"name", &Node::name}, Field{"instanceType", &Node::instance_type}, Field{"zone", &Node::zone},
     Field{"architecture", &Node::architecture}, Field{"allocatable", &Node::allocatable},
     Field{"taints", &Node::taints}, Field{"ready", &Node::ready}, Field{"unschedulable", &Node::unschedulable},
-    Field{"source", &Node::source}}; };
+    Field{"source", &Node::source}, Field{"labels", &Node::labels}}; };
 template <> struct FieldsOf<RayGroup> { static constexpr auto kFields = std::tuple{
     Field{"name", &RayGroup::name}, Field{"replicas", &RayGroup::replicas},
     Field{"minReplicas", &RayGroup::min_replicas}, Field{"maxReplicas", &RayGroup::max_replicas},

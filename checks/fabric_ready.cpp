@@ -1,0 +1,464 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "checks/check.h"
+#include "checks/instance_types.h"
+#include "checks/node_fit.h"
+#include "checks/pod_resources.h"
+#include "checks/ray_pods.h"
+
+namespace dlc {
+
+extern const Check kFabricReady;  // the table in check_list.cpp finds it by this name
+
+namespace {
+
+constexpr std::string_view kEfaLimit = "fabric-ready/efa-limit";
+constexpr std::string_view kLimitInRayContainer = "fabric-ready/limit-in-ray-container";
+constexpr std::string_view kByEnvOnly = "fabric-ready/provider-by-env-only";
+constexpr std::string_view kTypeHasEfa = "fabric-ready/type-has-efa";
+constexpr std::string_view kInterfaceShare = "fabric-ready/interface-share";
+constexpr std::string_view kNodeAllocatable = "fabric-ready/node-allocatable";
+constexpr std::string_view kAllocatableMatchesType = "fabric-ready/allocatable-matches-type";
+constexpr std::string_view kOneZone = "fabric-ready/one-zone";
+constexpr std::string_view kNoHostPath = "fabric-ready/no-infiniband-hostpath";
+
+constexpr std::string_view kSaysNothing =
+    "over what transport any byte travels: manifests and node objects show nothing about it";
+
+constexpr Rule kRules[] = {
+    {kEfaLimit, Severity::kRequired, false, "worker pods ask for EFA interfaces",
+     "the Ray container's limit hands EFA devices to the pod", kSaysNothing,
+     "set limits[vpc.amazonaws.com/efa] (and the equal request) of the worker group's "
+     "containers[0]"},
+    {kLimitInRayContainer, Severity::kRequired, false,
+     "EFA interfaces are a limit of the Ray container (containers[0])",
+     "the interfaces that the pod asks for go to the container that runs Ray", kSaysNothing,
+     "move the EFA resource to limits of containers[0]; a request without an equal limit is "
+     "invalid "
+     "for extended resources"},
+    {kByEnvOnly, Severity::kRequired, false, "FI_PROVIDER=efa comes with an EFA device",
+     "the pod that names the efa provider also asks for its device", kSaysNothing,
+     "add the EFA limit: the variable alone hands no device to the pod, and NCCL falls back to TCP "
+     "without an error"},
+    {kTypeHasEfa, Severity::kWarn, false, "the workers' instance type has EFA",
+     "AWS lists EFA interfaces for the instance type", kSaysNothing,
+     "choose an instance type with EFA (g6.8xlarge or larger, g6e, p4d, p5, p6) if training spans "
+     "nodes, or set fabric.efa: no"},
+    {kInterfaceShare, Severity::kWarn, false,
+     "the pod takes its share of the instance's EFA interfaces",
+     "the limit is at least the interfaces that belong to the pod's GPUs", kSaysNothing,
+     "raise limits[vpc.amazonaws.com/efa]: unused interfaces are unused bandwidth"},
+    {kNodeAllocatable, Severity::kRequired, false,
+     "nodes offer the EFA interfaces that worker pods ask for",
+     "the node's allocatable EFA interfaces cover the limits of the Ray workers on it",
+     kSaysNothing,
+     "kubectl describe node: look at allocatable, and at aws-efa-k8s-device-plugin on that node"},
+    {kAllocatableMatchesType, Severity::kWarn, false,
+     "nodes offer as many EFA interfaces as their type has",
+     "the device plugin counts what AWS lists for the type", kSaysNothing,
+     "check the launch template's EFA interfaces, and the device plugin's version: older ones "
+     "miscount new types"},
+    {kOneZone, Severity::kRequired, false, "all workers are in one availability zone",
+     "the nodes carry one zone label: EFA traffic does not leave a subnet",
+     "that they share a subnet and a security group that allows all traffic within itself",
+     "pin the worker group with nodeSelector topology.kubernetes.io/zone, or use one node group "
+     "per "
+     "zone"},
+    {kNoHostPath, Severity::kWarn, false, "/dev/infiniband is not mounted from the host",
+     "the pod spec leaves the devices to the device plugin", kSaysNothing,
+     "remove the hostPath volume: it shows the pod devices it was not given, and provider "
+     "discovery "
+     "can fail on them"},
+};
+
+enum class HasEfa : std::uint8_t { kNo, kYes, kUnknown };
+
+/// The nodes that a unit's pods run on or may run on, and what is known of their EFA.
+struct UnitNodes {
+  std::vector<const Node*> nodes;
+  bool placed = false;
+  std::string type;  ///< if all nodes (or the nodeSelector) name one
+  HasEfa efa = HasEfa::kUnknown;
+  std::string why_unknown;
+};
+
+struct Context {
+  const Observations& seen;
+  const Policy& policy;
+  Judge judge;
+  NodesByName nodes;
+  std::vector<RayClusterView> views;
+
+  const std::string& resource() const { return policy.fabric.resource; }
+  bool required() const { return policy.fabric.efa == "required"; }
+  bool nodes_seen() const { return seen.cluster.nodes.seen(); }
+  std::string LimitMetric() const { return "limits[" + resource() + "]"; }
+};
+
+HasEfa EfaOf(const Context& context, const Node& node) {
+  if (WholeQuantity(node.allocatable, context.resource()).value_or(0) > 0) {
+    return HasEfa::kYes;
+  }
+  const InstanceType* type = FindInstanceType(node.instance_type);
+  if (type == nullptr) {
+    return HasEfa::kUnknown;
+  }
+  return type->efa_interfaces > 0 ? HasEfa::kYes : HasEfa::kNo;
+}
+
+void DescribeNodes(const Context& context, UnitNodes& unit) {
+  std::set<std::string> types;
+  std::set<HasEfa> answers;
+  for (const Node* node : unit.nodes) {
+    types.insert(node->instance_type);
+    answers.insert(EfaOf(context, *node));
+  }
+  unit.type = types.size() == 1 ? *types.begin() : "";
+  if (answers.size() == 1) {
+    unit.efa = *answers.begin();
+  }
+  if (unit.efa != HasEfa::kUnknown) {
+    return;
+  }
+  if (answers.size() > 1) {
+    unit.why_unknown = "its nodes differ: some have EFA and some have not";
+  } else {
+    unit.why_unknown = unit.type.empty()
+                           ? "its nodes carry no single instance type that is known here"
+                           : "instance type " + unit.type + " is not in this version's table";
+  }
+}
+
+/// Without nodes, the nodeSelector may still name the type.
+void DescribeSelector(const Context& context, const PodSpec& spec, UnitNodes& unit) {
+  const auto it = spec.node_selector.find("node.kubernetes.io/instance-type");
+  if (it != spec.node_selector.end()) {
+    unit.type = it->second;
+    const InstanceType* type = FindInstanceType(unit.type);
+    if (type != nullptr) {
+      unit.efa = type->efa_interfaces > 0 ? HasEfa::kYes : HasEfa::kNo;
+      return;
+    }
+    unit.why_unknown = "instance type " + unit.type + " is not in this version's table";
+    return;
+  }
+  unit.why_unknown = context.nodes_seen() ? "no node fits its nodeSelector and tolerations"
+                                          : "the nodes were not seen, so their type is not known";
+}
+
+UnitNodes NodesOfGroup(const Context& context, const RayClusterView& view, const RayUnit& unit) {
+  UnitNodes result;
+  std::set<const Node*> placed;
+  for (const RayUnit& pod : view.pods) {
+    if (pod.group == unit.group) {
+      if (const auto it = context.nodes.find(pod.pod->node); it != context.nodes.end()) {
+        placed.insert(it->second);
+      }
+    }
+  }
+  result.placed = !placed.empty();
+  if (result.placed) {
+    result.nodes.assign(placed.begin(), placed.end());
+  } else if (context.nodes_seen()) {
+    result.nodes = FitNodes(*unit.spec, context.seen.cluster.nodes.value()).nodes;
+  }
+  if (result.nodes.empty()) {
+    DescribeSelector(context, *unit.spec, result);
+  } else {
+    DescribeNodes(context, result);
+  }
+  return result;
+}
+
+/// A pod on no node that was seen is taken like its group. Nodes are searched once per group, never
+/// once per pod.
+UnitNodes NodesOfPod(const Context& context, const RayUnit& unit,
+                     const std::map<const RayGroup*, UnitNodes>& by_group) {
+  UnitNodes result;
+  if (const auto it = context.nodes.find(unit.pod->node); it != context.nodes.end()) {
+    result.placed = true;
+    result.nodes = {it->second};
+    DescribeNodes(context, result);
+    return result;
+  }
+  if (const auto it = by_group.find(unit.group); it != by_group.end()) {
+    return it->second;
+  }
+  DescribeSelector(context, *unit.spec, result);
+  return result;
+}
+
+void JudgePlacement(Context& context, const RayUnit& unit, const ResourceAsk& ask) {
+  if (!ask.misplaced()) {
+    return;
+  }
+  Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
+                                          {{context.LimitMetric() + " of containers[0]", Op::kGe,
+                                            std::int64_t{1}, ask.limit, "", "constant"}});
+  if (ask.elsewhere.empty()) {
+    finding.notes.push_back("there is a request of " + AssertedValueText(ask.request) +
+                            " without a limit");
+  }
+  for (const std::string& holder : ask.elsewhere) {
+    finding.notes.push_back("the limit is on " + holder);
+  }
+}
+
+bool NamesEfaProvider(const PodSpec& spec) {
+  const EnvVar* variable = RayEnv(spec, "FI_PROVIDER");
+  return variable != nullptr && variable->value == "efa";
+}
+
+std::string ClaimsText(const PodSpec& spec) {
+  std::string text;
+  for (const std::string& claim : spec.resource_claims) {
+    text += (text.empty() ? "" : ", ") + claim;
+  }
+  return text;
+}
+
+/// True when the limit could be judged: the rules about its size make sense then.
+bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask,
+                   const UnitNodes& nodes) {
+  const bool none = ask.count() == 0 && !std::holds_alternative<std::string>(ask.limit);
+  if (none && !unit.spec->resource_claims.empty()) {
+    context.judge.Unknown(kEfaLimit, unit.subject,
+                          {"unsupported",
+                           "the pod has resource claims (" + ClaimsText(*unit.spec) +
+                               "): with the EFA DRA driver devices come by claim, and this version "
+                               "does not read claims",
+                           ""});
+    return false;
+  }
+  if (!context.required() && nodes.efa == HasEfa::kNo) {
+    context.judge.NotApplicable(kEfaLimit, unit.subject,
+                                "instance type " + nodes.type + " has no EFA");
+    if (unit.pod == nullptr || unit.group == nullptr) {
+      context.judge.Decide(kTypeHasEfa, unit.subject,
+                           {{"EFA interfaces of " + nodes.type, Op::kGe, std::int64_t{1},
+                             std::int64_t{0}, "", "constant"}});
+    }
+    return false;
+  }
+  if (NamesEfaProvider(*unit.spec)) {
+    context.judge.Decide(kByEnvOnly, unit.subject,
+                         {{context.LimitMetric() + " beside FI_PROVIDER=efa", Op::kGe,
+                           std::int64_t{1}, ask.limit, "", "constant"}});
+  }
+  if (!context.required() && nodes.efa == HasEfa::kUnknown && none) {
+    context.judge.Unknown(
+        kEfaLimit, unit.subject,
+        {"not-looked-at",
+         "no EFA limit, and whether the nodes have EFA is not known: " + nodes.why_unknown, ""});
+    return false;
+  }
+  const int wanted = context.policy.fabric.interfaces_per_worker_pod;
+  Finding& finding = context.judge.Decide(
+      kEfaLimit, unit.subject,
+      {{context.LimitMetric(), wanted > 0 ? Op::kEq : Op::kGe, std::int64_t{std::max(wanted, 1)},
+        ask.limit, "", wanted > 0 ? "policy:fabric.interfacesPerWorkerPod" : "policy:fabric.efa"}});
+  if (finding.verdict == Verdict::kFail && !nodes.type.empty()) {
+    finding.notes.push_back("the nodes are " + nodes.type);
+  }
+  if (finding.verdict == Verdict::kPass &&
+      !unit.spec->containers[0].limits.contains("hugepages-2Mi")) {
+    finding.notes.push_back(
+        "no hugepages-2Mi limit: AWS's EFA examples ask for 5120Mi; the Ray Train manifests do "
+        "without");
+  }
+  return true;
+}
+
+void JudgeShare(Context& context, const RayUnit& unit, const ResourceAsk& ask,
+                const UnitNodes& nodes) {
+  if (ask.count() == 0) {
+    return;
+  }
+  const InstanceType* type = FindInstanceType(nodes.type);
+  if (type == nullptr) {
+    context.judge.Unknown(
+        kInterfaceShare, unit.subject,
+        {"not-looked-at",
+         nodes.why_unknown.empty() ? "the instance type is not known" : nodes.why_unknown, ""});
+    return;
+  }
+  if (type->efa_interfaces == 0) {
+    return;  // required by policy on a type without: efa-limit and node-allocatable speak
+  }
+  const std::int64_t gpus = AllottedGpuCount(*unit.spec, context.policy.gpu.resource);
+  const bool part = gpus > 0 && gpus < type->gpus;
+  const std::int64_t share =
+      part ? std::max<std::int64_t>(1, type->efa_interfaces * gpus / type->gpus)
+           : type->efa_interfaces;
+  Finding& finding =
+      context.judge.Decide(kInterfaceShare, unit.subject,
+                           {{context.LimitMetric(), Op::kGe, share, ask.count(), "", "constant"}});
+  finding.notes.push_back(nodes.type + " has " + std::to_string(type->efa_interfaces) +
+                          " EFA interfaces and " + std::to_string(type->gpus) + " GPUs; the pod " +
+                          "takes " + std::to_string(ask.count()) + " and " + std::to_string(gpus));
+}
+
+void JudgeHostPath(Context& context, const RayUnit& unit) {
+  std::vector<std::string> mounts;
+  for (const Volume& volume : unit.spec->volumes) {
+    if (volume.kind == "hostPath" && volume.detail.starts_with("/dev/infiniband")) {
+      mounts.push_back(volume.name + " (" + volume.detail + ")");
+    }
+  }
+  context.judge.Decide(kNoHostPath, unit.subject,
+                       {{"hostPath volumes on /dev/infiniband", Op::kSubset,
+                         std::vector<std::string>{}, std::move(mounts), "", "constant"}});
+}
+
+void JudgeNodeCounts(Context& context, const std::set<const Node*>& nodes) {
+  for (const Node* node : nodes) {
+    const InstanceType* type = FindInstanceType(node->instance_type);
+    const AssertedValue offer = QuantityValue(node->allocatable, context.resource());
+    if (type != nullptr && type->efa_interfaces > 0 &&
+        !std::holds_alternative<std::monostate>(offer)) {
+      context.judge.Decide(kAllocatableMatchesType, {"node", node->name},
+                           {{"allocatable[" + context.resource() + "] of " + node->instance_type,
+                             Op::kEq, std::int64_t{type->efa_interfaces}, offer, "", "constant"}});
+    }
+  }
+}
+
+void JudgeZones(Context& context, const RayClusterView& view, const std::set<const Node*>& nodes,
+                bool placed) {
+  if (!context.nodes_seen()) {
+    context.judge.Unseen(kOneZone, view.subject(), "the nodes", context.seen.cluster.nodes);
+    return;
+  }
+  std::set<std::string> zones;
+  for (const Node* node : nodes) {
+    zones.insert(node->zone);
+  }
+  std::string names;
+  for (const std::string& zone : zones) {
+    names += (names.empty() ? "" : ", ") + (zone.empty() ? "(no zone label)" : zone);
+  }
+  if (nodes.empty()) {
+    context.judge.Unknown(kOneZone, view.subject(),
+                          {"not-found", "no node was seen that carries or fits the workers", ""});
+  } else if (zones.contains("")) {
+    context.judge.Unknown(kOneZone, view.subject(),
+                          {"not-found", "not every node has a zone label: " + names, ""});
+  } else if (!placed && zones.size() > 1) {
+    context.judge.Unknown(
+        kOneZone, view.subject(),
+        {"not-looked-at",
+         "no worker pod was seen on a node, and the nodes that fit are in several "
+         "zones: " +
+             names,
+         ""});
+  } else {
+    Finding& finding =
+        context.judge.Decide(kOneZone, view.subject(),
+                             {{"zones of worker nodes", Op::kEq, std::int64_t{1},
+                               static_cast<std::int64_t>(zones.size()), "", "constant"}});
+    finding.notes.push_back((placed ? "worker nodes are in " : "nodes that fit are in ") + names);
+  }
+}
+
+/// A worker group, or a worker pod: both are judged, the pod being what really runs.
+void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
+  const ResourceAsk ask = AskFor(*unit.spec, context.resource());
+  JudgePlacement(context, unit, ask);
+  const bool judged = JudgeEfaLimit(context, unit, ask, nodes);
+  if (unit.pod != nullptr && unit.group != nullptr) {
+    return;  // sizes and volumes were told of its group
+  }
+  if (judged) {
+    JudgeShare(context, unit, ask, nodes);
+  }
+  JudgeHostPath(context, unit);
+}
+
+void JudgeView(Context& context, const RayClusterView& view) {
+  const auto running = static_cast<std::int64_t>(view.WorkerPods().size());
+  if (const auto pods = std::max(view.WorkerPodsAsked(), running); pods < 2) {
+    context.judge.NotApplicable(kEfaLimit, view.subject(),
+                                std::to_string(pods) +
+                                    " worker pods: EFA carries traffic between nodes, and fewer "
+                                    "than two pods have none");
+    return;
+  }
+  std::set<const Node*> placed;
+  std::set<const Node*> fitting;
+  bool applies = false;
+  std::map<const RayGroup*, UnitNodes> by_group;
+  for (const auto* units : {&view.groups, &view.pods}) {
+    for (const RayUnit& unit : *units) {
+      if (unit.head) {
+        continue;
+      }
+      const UnitNodes own =
+          unit.pod == nullptr
+              ? by_group.emplace(unit.group, NodesOfGroup(context, view, unit)).first->second
+              : NodesOfPod(context, unit, by_group);
+      applies = applies || context.required() || own.efa != HasEfa::kNo;
+      (own.placed ? placed : fitting).insert(own.nodes.begin(), own.nodes.end());
+      JudgeUnit(context, unit, own);
+    }
+  }
+  if (applies) {
+    JudgeNodeCounts(context, placed.empty() ? fitting : placed);
+    JudgeZones(context, view, placed.empty() ? fitting : placed, !placed.empty());
+  }
+}
+
+void JudgeNothing(Context& context) {
+  const ClusterFacts& cluster = context.seen.cluster;
+  const Subject subject{"cluster", ""};
+  for (const std::string_view rule : {kEfaLimit, kNodeAllocatable, kOneZone}) {
+    if (!cluster.ray_clusters.seen()) {
+      context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
+    } else if (!cluster.pods.seen()) {
+      context.judge.Unseen(rule, subject, "the pods", cluster.pods);
+    } else {
+      context.judge.Unknown(rule, subject,
+                            {"not-found", "no RayCluster and no Ray pod was found", ""});
+    }
+  }
+}
+
+std::vector<Finding> JudgeFabricReady(const Observations& observations, const Policy& policy) {
+  Context context{
+      observations, policy, Judge(kFabricReady, policy), {}, ViewRayClusters(observations.cluster)};
+  if (policy.fabric.efa == "no") {
+    context.judge.NotApplicable(kEfaLimit, {"cluster", ""}, "the policy does not ask for EFA");
+    return context.judge.Take();
+  }
+  if (context.views.empty()) {
+    JudgeNothing(context);
+    return context.judge.Take();
+  }
+  if (context.nodes_seen()) {
+    context.nodes = IndexNodes(observations.cluster.nodes.value());
+  }
+  for (const RayClusterView& view : context.views) {
+    JudgeView(context, view);
+  }
+  JudgeAllocatable(context.judge, kNodeAllocatable, policy.fabric.resource, context.views,
+                   observations.cluster.nodes);
+  return context.judge.Take();
+}
+
+}  // namespace
+
+constinit const Check kFabricReady{
+    "fabric-ready",
+    Stage::kNccl,
+    false,
+    "EFA is asked for and offered where workers span nodes",
+    "per worker group: limits vpc.amazonaws.com/efa against policy, instance type and node "
+    "allocatable; zones of the worker nodes",
+    kRules,
+    JudgeFabricReady,
+};
+
+}  // namespace dlc

@@ -1,0 +1,425 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "checks/check.h"
+#include "checks/node_fit.h"
+#include "checks/pod_resources.h"
+#include "checks/ray_advertised.h"
+#include "checks/ray_pods.h"
+
+namespace dlc {
+
+extern const Check kGpuAllocation;  // the table in check_list.cpp finds it by this name
+
+namespace {
+
+constexpr std::string_view kLimitMatchesPolicy = "gpu-allocation/limit-matches-policy";
+constexpr std::string_view kLimitInRayContainer = "gpu-allocation/limit-in-ray-container";
+constexpr std::string_view kWorkerPodsAsked = "gpu-allocation/worker-pods-asked";
+constexpr std::string_view kWorkerPodsRunning = "gpu-allocation/worker-pods-running";
+constexpr std::string_view kWorkerTotal = "gpu-allocation/worker-total";
+constexpr std::string_view kRayFlag = "gpu-allocation/ray-flag-matches-limit";
+constexpr std::string_view kRayFlagStated = "gpu-allocation/ray-flag-stated";
+constexpr std::string_view kRayAdvertises = "gpu-allocation/ray-advertises-limit";
+constexpr std::string_view kHeadHasNoGpu = "gpu-allocation/head-has-no-gpu";
+constexpr std::string_view kHeadVisibility = "gpu-allocation/head-visibility";
+constexpr std::string_view kSchedulable = "gpu-allocation/workers-schedulable";
+constexpr std::string_view kNodeAllocatable = "gpu-allocation/node-allocatable";
+constexpr std::string_view kVisibleDevices = "gpu-allocation/visible-devices";
+constexpr std::string_view kWholeGpus = "gpu-allocation/whole-gpus";
+constexpr std::string_view kWorkersStay = "gpu-allocation/workers-stay";
+
+constexpr Rule kRules[] = {
+    {kLimitMatchesPolicy, Severity::kRequired, true,
+     "every worker's Ray container has the GPU limit of the policy",
+     "the Ray container's limit is the number in the policy",
+     "that so many GPUs are visible or work in the pod",
+     "set limits of containers[0] in the worker group's template, or gpu.perWorkerPod in the "
+     "policy"},
+    {kLimitInRayContainer, Severity::kRequired, true,
+     "GPUs are a limit of the Ray container (containers[0])",
+     "the GPUs that the pod asks for go to the container that runs Ray",
+     "that the device plugin hands them over",
+     "move the GPU resource to limits of containers[0]; a request without an equal limit is "
+     "invalid "
+     "for extended resources"},
+    {kWorkerPodsAsked, Severity::kRequired, true, "the RayCluster asks for enough worker pods",
+     "replicas x numOfHosts over all groups that are not suspended gives the wanted pods",
+     "that these pods exist or can be scheduled",
+     "raise replicas, resume the group, or lower gpu.workerPods in the policy"},
+    {kWorkerPodsRunning, Severity::kRequired, true, "the wanted worker pods run",
+     "so many worker pods had a running Ray container when looked at",
+     "that they stay, or that their Ray joined the cluster",
+     "kubectl get pods -l ray.io/node-type=worker, then kubectl describe the pods that do not run"},
+    {kWorkerTotal, Severity::kRequired, true, "the workers hold the GPUs that the job needs",
+     "the GPU limits of the worker pods add up to the wanted total",
+     "that the GPUs are free: another job may hold them",
+     "raise replicas or the GPU limit, or lower the workload's workers"},
+    {kRayFlag, Severity::kRequired, true, "rayStartParams num-gpus equals the GPU limit",
+     "Ray is told the number of GPUs that the pod is given",
+     "that Ray was started with it, or that the GPUs are visible",
+     "make num-gpus equal to limits of containers[0], or leave num-gpus out: KubeRay then passes "
+     "the limit"},
+    {kRayFlagStated, Severity::kWarn, false, "pods without GPUs tell Ray so",
+     "num-gpus is stated where there is no GPU limit to take it from", "that the pod sees no GPU",
+     "set rayStartParams num-gpus: \"0\": without it and without a limit Ray counts every GPU that "
+     "the container can see"},
+    {kRayAdvertises, Severity::kRequired, true, "every Ray node advertises its pod's GPU limit",
+     "Ray schedules as many GPUs on the node as its pod was given",
+     "that the pod can see or use them: Ray repeats what it was told",
+     "set rayStartParams num-gpus to the pod's limit (\"0\" on a head without GPUs, with "
+     "NVIDIA_VISIBLE_DEVICES=void), and recreate the pod"},
+    {kHeadHasNoGpu, Severity::kRequired, false, "the head has no GPU",
+     "the head's Ray container has no GPU limit", "that no GPU is visible in the head",
+     "remove the GPU limit from the head group: training workers belong on worker pods"},
+    {kHeadVisibility, Severity::kWarn, false, "GPUs are hidden from a head without GPU limit",
+     "NVIDIA_VISIBLE_DEVICES keeps the container runtime from adding GPUs to the head",
+     "that the node's runtime obeys it",
+     "set env NVIDIA_VISIBLE_DEVICES=void on the head: the image asks for all GPUs, and the NVIDIA "
+     "hook fails on nodes without a driver"},
+    {kSchedulable, Severity::kRequired, true, "worker pods have nodes to run on",
+     "the scheduler has placed the pods, or a ready node passes nodeSelector and tolerations",
+     "that the node has room, or passes affinity rules (not looked at)",
+     "kubectl get nodes --show-labels, and compare with the group's nodeSelector and tolerations; "
+     "a "
+     "node group that scales from zero has no node yet"},
+    {kNodeAllocatable, Severity::kRequired, true, "nodes offer the GPUs that worker pods ask for",
+     "the node's allocatable GPUs cover the limits of the Ray workers on it",
+     "that the GPUs are healthy, or free of other pods",
+     "kubectl describe node: look at allocatable, and at the device plugin's pod on that node"},
+    {kVisibleDevices, Severity::kWarn, false, "no pod setting opens all GPUs of the node",
+     "neither privileged mode nor NVIDIA_VISIBLE_DEVICES=all is set in the pod spec",
+     "that only the allotted GPUs are visible: the image itself may ask for all",
+     "remove privileged and NVIDIA_VISIBLE_DEVICES=all; the device plugin sets the variable"},
+    {kWholeGpus, Severity::kWarn, false, "workers hold whole GPUs",
+     "no MIG slice is among the limits", "that MIG is off on the node",
+     "use whole GPUs: NCCL across MIG slices is unsupported, and CUDA opens one slice a process"},
+    {kWorkersStay, Severity::kWarn, false, "the autoscaler keeps the wanted workers",
+     "minReplicas holds the wanted worker pods while they are idle",
+     "that nodes are not reclaimed underneath",
+     "raise minReplicas: the autoscaler removes workers after idleTimeoutSeconds (60 by default), "
+     "also between two steps of this run"},
+};
+
+struct Context {
+  const Observations& seen;
+  const Policy& policy;
+  std::vector<RayClusterView> views;
+  Judge judge;
+
+  const std::string& resource() const { return policy.gpu.resource; }
+  bool pods_seen() const { return seen.cluster.pods.seen(); }
+  std::string LimitMetric() const { return "limits[" + resource() + "]"; }
+};
+
+void JudgeLimit(Context& context, const RayUnit& unit) {
+  const ResourceAsk ask = AskFor(*unit.spec, context.resource());
+  if (ask.misplaced()) {
+    Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
+                                            {{context.LimitMetric() + " of containers[0]", Op::kGe,
+                                              std::int64_t{1}, ask.limit, "", "constant"}});
+    if (ask.elsewhere.empty()) {
+      finding.notes.push_back("there is a request of " + AssertedValueText(ask.request) +
+                              " without a limit");
+    }
+    for (const std::string& holder : ask.elsewhere) {
+      finding.notes.push_back("the limit is on " + holder);
+    }
+  } else if (ask.count() > 0) {
+    std::vector<Assertion> assertions = {{context.LimitMetric() + " of containers[0]", Op::kGe,
+                                          std::int64_t{1}, ask.limit, "", "constant"}};
+    if (!std::holds_alternative<std::monostate>(ask.request)) {
+      assertions.push_back({"requests[" + context.resource() + "]", Op::kEq, ask.limit, ask.request,
+                            "", "observation:cluster"});
+    }
+    context.judge.Decide(kLimitInRayContainer, unit.subject, std::move(assertions));
+  }
+  if (unit.head) {
+    return;
+  }
+  if (context.policy.gpu.per_worker_pod > 0) {
+    context.judge.Decide(
+        kLimitMatchesPolicy, unit.subject,
+        {{context.LimitMetric(), Op::kEq, std::int64_t{context.policy.gpu.per_worker_pod},
+          ask.limit, "", "policy:gpu.perWorkerPod"}});
+  } else {
+    context.judge.NotApplicable(kLimitMatchesPolicy, unit.subject,
+                                "the policy demands no number (gpu.perWorkerPod); the limit is " +
+                                    AssertedValueText(ask.limit));
+  }
+}
+
+void JudgeVisibility(Context& context, const RayUnit& unit) {
+  std::vector<std::string> open;
+  for (const ContainerSpec& container : unit.spec->containers) {
+    if (container.privileged) {
+      open.push_back(container.name + ": privileged");
+    }
+    for (const EnvVar& variable : container.env) {
+      if (variable.name == "NVIDIA_VISIBLE_DEVICES" && variable.value == "all") {
+        open.push_back(container.name + ": NVIDIA_VISIBLE_DEVICES=all");
+      }
+    }
+  }
+  context.judge.Decide(kVisibleDevices, unit.subject,
+                       {{"settings that open all GPUs", Op::kSubset, std::vector<std::string>{},
+                         std::move(open), "", "constant"}});
+  if (const std::int64_t slices = MigSlices(*unit.spec); slices > 0) {
+    context.judge.Decide(kWholeGpus, unit.subject,
+                         {{"MIG slices", Op::kEq, std::int64_t{0}, slices, "", "constant"}});
+  }
+}
+
+void JudgeHead(Context& context, const RayUnit& unit) {
+  const std::int64_t gpus = AllottedGpuCount(*unit.spec, context.resource());
+  context.judge.Decide(kHeadHasNoGpu, unit.subject,
+                       {{context.LimitMetric(), Op::kEq, std::int64_t{0}, gpus, "", "constant"}});
+  if (gpus > 0) {
+    return;
+  }
+  const EnvVar* variable = RayEnv(*unit.spec, "NVIDIA_VISIBLE_DEVICES");
+  if (variable != nullptr && !variable->value_from.empty()) {
+    context.judge.Unknown(
+        kHeadVisibility, unit.subject,
+        {"not-looked-at",
+         "NVIDIA_VISIBLE_DEVICES comes from " + variable->value_from + ", which is not read", ""});
+    return;
+  }
+  context.judge.Decide(
+      kHeadVisibility, unit.subject,
+      {{"env NVIDIA_VISIBLE_DEVICES", Op::kIn, std::vector<std::string>{"void", "none"},
+        variable == nullptr ? AssertedValue() : AssertedValue(variable->value), "", "constant"}});
+}
+
+AssertedValue FlagValue(const std::string& text) {
+  const auto whole = WholeQuantity({{"num-gpus", text}}, "num-gpus");
+  return whole ? AssertedValue(*whole) : AssertedValue(text);
+}
+
+void JudgeFlag(Context& context, const RayUnit& unit) {
+  const auto flag = unit.group->ray_start_params.find("num-gpus");
+  const AssertedValue allotted = AllottedGpus(*unit.spec, context.resource());
+  const auto decide = [&](AssertedValue observed) -> Finding& {
+    return context.judge.Decide(kRayFlag, unit.subject,
+                                {{"num-gpus", Op::kEq, allotted, std::move(observed), "",
+                                  "observation:cluster.rayClusters"}});
+  };
+  const bool stated = flag != unit.group->ray_start_params.end();
+  if (stated) {
+    decide(FlagValue(flag->second));
+  } else if (const DerivedGpuFlag derived = KubeRayGpuFlag(*unit.spec); !derived.resource.empty()) {
+    decide(derived.count)
+        .notes.push_back("num-gpus is not set: KubeRay passes limits[" + derived.resource + "]");
+  } else {
+    context.judge.NotApplicable(kRayFlag, unit.subject, "neither num-gpus nor a GPU limit is set");
+  }
+  if (AllottedGpuCount(*unit.spec, context.resource()) == 0) {
+    context.judge.Decide(kRayFlagStated, unit.subject,
+                         {{"num-gpus without a GPU limit", Op::kEq, std::int64_t{0},
+                           stated ? FlagValue(flag->second) : AssertedValue(), "", "constant"}});
+  }
+}
+
+/// How many worker pods are wanted, and who says so.
+Assertion WantedPods(const Context& context) {
+  const GpuPolicy& gpu = context.policy.gpu;
+  const Workload& workload = context.seen.run.workload;
+  if (gpu.worker_pods > 0) {
+    return {"", Op::kEq, std::int64_t{gpu.worker_pods}, {}, "", "policy:gpu.workerPods"};
+  }
+  if (workload.nodes > 0) {
+    return {"", Op::kGe, std::int64_t{workload.nodes}, {}, "", "observation:run.workload.nodes"};
+  }
+  return {"", Op::kGe, std::int64_t{1}, {}, "", "constant"};
+}
+
+Assertion With(Assertion assertion, std::string metric, AssertedValue observed) {
+  assertion.metric = std::move(metric);
+  assertion.observed = std::move(observed);
+  return assertion;
+}
+
+void JudgePodsAsked(Context& context, const RayClusterView& view) {
+  const Assertion wanted = WantedPods(context);
+  if (view.object == nullptr) {
+    if (context.seen.cluster.ray_clusters.seen()) {
+      context.judge.Unknown(
+          kWorkerPodsAsked, view.subject(),
+          {"not-found", "its pods were seen, but no RayCluster of this name", ""});
+    } else {
+      context.judge.Unseen(kWorkerPodsAsked, view.subject(), "the RayCluster",
+                           context.seen.cluster.ray_clusters);
+    }
+    return;
+  }
+  Finding& finding =
+      context.judge.Decide(kWorkerPodsAsked, view.subject(),
+                           {With(wanted, "worker pods asked for", view.WorkerPodsAsked())});
+  if (view.object->suspended) {
+    finding.notes.push_back("the RayCluster is suspended");
+  }
+  for (const std::string& group : view.suspended_groups) {
+    finding.notes.push_back("group '" + group + "' is suspended and counts for none");
+  }
+  if (!view.object->autoscaling) {
+    return;
+  }
+  std::int64_t kept = 0;
+  for (const RayUnit& unit : view.groups) {
+    kept += unit.head ? 0 : std::int64_t{unit.group->min_replicas} * unit.group->hosts_per_replica;
+  }
+  Assertion stay = With(wanted, "minReplicas x numOfHosts", kept);
+  stay.op = Op::kGe;
+  context.judge.Decide(kWorkersStay, view.subject(), {std::move(stay)});
+}
+
+std::string WhyNotRunning(const Pod& pod) {
+  for (const auto* statuses : {&pod.init_statuses, &pod.statuses}) {
+    for (const ContainerStatus& status : *statuses) {
+      if (status.state == "waiting" && !status.reason.empty()) {
+        return status.reason;
+      }
+    }
+  }
+  return pod.phase.empty() ? "phase not reported" : pod.phase;
+}
+
+void JudgePodsRunning(Context& context, const RayClusterView& view) {
+  if (!context.pods_seen()) {
+    context.judge.Unseen(kWorkerPodsRunning, view.subject(), "the pods", context.seen.cluster.pods);
+    return;
+  }
+  std::int64_t running = 0;
+  std::vector<std::string> waiting;
+  for (const RayUnit* unit : view.WorkerPods()) {
+    if (RayContainerRuns(*unit->pod)) {
+      ++running;
+    } else {
+      waiting.push_back(unit->subject.name + ": " + WhyNotRunning(*unit->pod));
+    }
+  }
+  std::vector<Assertion> assertions = {With(WantedPods(context), "running worker pods", running)};
+  if (view.object != nullptr) {
+    assertions.push_back({"running worker pods of those asked for", Op::kGe, view.WorkerPodsAsked(),
+                          running, "", "observation:cluster.rayClusters"});
+  }
+  Finding& finding =
+      context.judge.Decide(kWorkerPodsRunning, view.subject(), std::move(assertions));
+  constexpr std::size_t kNamed = 5;
+  for (std::size_t i = 0; i < waiting.size() && i < kNamed; ++i) {
+    finding.notes.push_back(waiting[i]);
+  }
+  if (waiting.size() > kNamed) {
+    finding.notes.push_back(std::to_string(waiting.size() - kNamed) + " more do not run");
+  }
+}
+
+void JudgeTotal(Context& context, const RayClusterView& view) {
+  Assertion wanted{"", Op::kGe, std::int64_t{1}, {}, "GPUs", "constant"};
+  const Workload& workload = context.seen.run.workload;
+  if (context.policy.gpu.total > 0) {
+    wanted.op = Op::kEq;
+    wanted.limit = std::int64_t{context.policy.gpu.total};
+    wanted.source = "policy:gpu.total";
+  } else if (workload.workers > 0) {
+    wanted.limit = std::int64_t{workload.workers} * std::max(workload.gpus_per_worker, 1);
+    wanted.source = "observation:run.workload.workers";
+  }
+  std::vector<Assertion> assertions;
+  if (view.object != nullptr) {
+    std::int64_t asked = 0;
+    for (const RayUnit& unit : view.groups) {
+      const bool counts = !unit.head && !view.object->suspended;
+      asked +=
+          counts ? PodsOfGroup(*unit.group) * AllottedGpuCount(*unit.spec, context.resource()) : 0;
+    }
+    assertions.push_back(With(wanted, "asked for by worker groups", asked));
+  }
+  if (context.pods_seen()) {
+    std::int64_t held = 0;
+    for (const RayUnit* unit : view.WorkerPods()) {
+      held += RayContainerRuns(*unit->pod) ? AllottedGpuCount(*unit->spec, context.resource()) : 0;
+    }
+    assertions.push_back(With(wanted, "held by running worker pods", held));
+  }
+  context.judge.Decide(kWorkerTotal, view.subject(), std::move(assertions));
+}
+
+void JudgeView(Context& context, const RayClusterView& view) {
+  bool head = false;
+  for (const auto* units : {&view.groups, &view.pods}) {
+    for (const RayUnit& unit : *units) {
+      JudgeLimit(context, unit);
+      JudgeVisibility(context, unit);
+      if (unit.head) {
+        head = true;
+        JudgeHead(context, unit);
+      }
+      if (unit.pod == nullptr) {
+        JudgeFlag(context, unit);
+      }
+    }
+  }
+  if (!head) {
+    context.judge.Unknown(kHeadHasNoGpu, view.subject(), {"not-found", "no head pod was seen", ""});
+  }
+  if (view.object == nullptr) {
+    context.judge.Unknown(kRayFlag, view.subject(),
+                          {"not-looked-at", "its RayCluster object was not seen", ""});
+  }
+  JudgePodsAsked(context, view);
+  JudgePodsRunning(context, view);
+  JudgeTotal(context, view);
+  JudgeSchedulable(context.judge, kSchedulable, view, context.seen.cluster.nodes);
+}
+
+/// Neither a RayCluster nor a Ray pod: one unknown per question that would have been answered.
+void JudgeNothing(Context& context) {
+  const ClusterFacts& cluster = context.seen.cluster;
+  const Subject subject{"cluster", ""};
+  for (const std::string_view rule :
+       {kLimitMatchesPolicy, kRayFlag, kWorkerPodsAsked, kWorkerPodsRunning, kWorkerTotal,
+        kSchedulable, kRayAdvertises, kHeadHasNoGpu, kNodeAllocatable}) {
+    if (!cluster.ray_clusters.seen()) {
+      context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
+    } else if (!cluster.pods.seen()) {
+      context.judge.Unseen(rule, subject, "the pods", cluster.pods);
+    } else {
+      context.judge.Unknown(rule, subject,
+                            {"not-found", "no RayCluster and no Ray pod was found", ""});
+    }
+  }
+}
+
+std::vector<Finding> JudgeGpuAllocation(const Observations& observations, const Policy& policy) {
+  Context context{observations, policy, ViewRayClusters(observations.cluster),
+                  Judge(kGpuAllocation, policy)};
+  if (context.views.empty()) {
+    JudgeNothing(context);
+    return context.judge.Take();
+  }
+  for (const RayClusterView& view : context.views) {
+    JudgeView(context, view);
+  }
+  JudgeAdvertisedGpus(context.judge, kRayAdvertises, policy.gpu.resource, context.views,
+                      observations);
+  JudgeAllocatable(context.judge, kNodeAllocatable, policy.gpu.resource, context.views,
+                   observations.cluster.nodes);
+  return context.judge.Take();
+}
+
+}  // namespace
+
+constinit const Check kGpuAllocation{
+    "gpu-allocation",
+    Stage::kGpu,
+    false,
+    "GPUs are asked for, handed out and advertised consistently",
+    "per worker group and pod: limits, rayStartParams num-gpus, Ray's node resources, node "
+    "allocatable, nodeSelector and taints, policy; the head has none",
+    kRules,
+    JudgeGpuAllocation,
+};
+
+}  // namespace dlc

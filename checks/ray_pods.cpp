@@ -1,0 +1,145 @@
+#include "checks/ray_pods.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace dlc {
+namespace {
+
+using ClusterKey = std::pair<std::string, std::string>;  // namespace, name
+
+bool Live(const Pod& pod) {
+  return !pod.deleting && pod.phase != "Succeeded" && pod.phase != "Failed";
+}
+
+bool IsRayNode(const Pod& pod) {
+  return !pod.ray_cluster.empty() && (pod.ray_node_type == "head" || pod.ray_node_type == "worker");
+}
+
+class Builder {
+ public:
+  explicit Builder(const ClusterFacts& facts) {
+    if (const auto* clusters = facts.ray_clusters.get()) {
+      for (const RayCluster& cluster : *clusters) {
+        namespaces_.insert(cluster.name_space);
+      }
+    }
+    if (const auto* pods = facts.pods.get()) {
+      for (const Pod& pod : *pods) {
+        if (IsRayNode(pod)) {
+          namespaces_.insert(pod.name_space);
+        }
+      }
+    }
+  }
+
+  void AddObject(const RayCluster& cluster) {
+    RayClusterView& view = At({cluster.name_space, cluster.name});
+    view.object = &cluster;
+    view.groups.push_back({{"group", view.name + "/" + cluster.head.name},
+                           true,
+                           &cluster.head.pod,
+                           &cluster.head,
+                           nullptr});
+    for (const RayGroup& group : cluster.workers) {
+      if (group.suspended) {
+        view.suspended_groups.push_back(group.name);
+      } else {
+        view.groups.push_back(
+            {{"group", view.name + "/" + group.name}, false, &group.pod, &group, nullptr});
+      }
+    }
+  }
+
+  void AddPod(const Pod& pod) {
+    if (!IsRayNode(pod) || !Live(pod)) {
+      return;
+    }
+    RayClusterView& view = At({pod.name_space, pod.ray_cluster});
+    const bool head = pod.ray_node_type == "head";
+    const auto group =
+        std::find_if(view.groups.begin(), view.groups.end(), [&](const RayUnit& unit) {
+          return unit.head == head && (head || unit.group->name == pod.ray_group);
+        });
+    view.pods.push_back({{"pod", Qualified(pod.name_space, pod.name)},
+                         head,
+                         &pod.spec,
+                         group == view.groups.end() ? nullptr : group->group,
+                         &pod});
+  }
+
+  std::vector<RayClusterView> Take() { return std::move(views_); }
+
+ private:
+  std::string Qualified(const std::string& name_space, const std::string& name) const {
+    return namespaces_.size() > 1 ? name_space + "/" + name : name;
+  }
+  RayClusterView& At(const ClusterKey& key) {
+    const auto [it, added] = index_.emplace(key, views_.size());
+    if (added) {
+      views_.emplace_back().name = Qualified(key.first, key.second);
+    }
+    return views_[it->second];
+  }
+
+  std::set<std::string> namespaces_;
+  std::map<ClusterKey, std::size_t> index_;
+  std::vector<RayClusterView> views_;
+};
+
+}  // namespace
+
+std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts) {
+  Builder builder(facts);
+  if (const auto* clusters = facts.ray_clusters.get()) {
+    for (const RayCluster& cluster : *clusters) {
+      builder.AddObject(cluster);
+    }
+  }
+  if (const auto* pods = facts.pods.get()) {
+    for (const Pod& pod : *pods) {
+      builder.AddPod(pod);
+    }
+  }
+  return builder.Take();
+}
+
+std::int64_t PodsOfGroup(const RayGroup& group) {
+  const int replicas = std::min(std::max(group.replicas, group.min_replicas), group.max_replicas);
+  return std::int64_t{replicas} * group.hosts_per_replica;
+}
+
+std::int64_t RayClusterView::WorkerPodsAsked() const {
+  if (object == nullptr || object->suspended) {
+    return 0;
+  }
+  std::int64_t pods_asked = 0;
+  for (const RayUnit& unit : groups) {
+    pods_asked += unit.head ? 0 : PodsOfGroup(*unit.group);
+  }
+  return pods_asked;
+}
+
+std::vector<const RayUnit*> RayClusterView::WorkerPods() const {
+  std::vector<const RayUnit*> workers;
+  for (const RayUnit& unit : pods) {
+    if (!unit.head) {
+      workers.push_back(&unit);
+    }
+  }
+  return workers;
+}
+
+bool RayContainerRuns(const Pod& pod) {
+  if (pod.phase != "Running" || pod.spec.containers.empty()) {
+    return false;
+  }
+  const auto status =
+      std::find_if(pod.statuses.begin(), pod.statuses.end(),
+                   [&](const ContainerStatus& s) { return s.name == pod.spec.containers[0].name; });
+  return status == pod.statuses.end() || status->state == "running";
+}
+
+}  // namespace dlc

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checks/finding.h"
+#include "probes/observations/cluster.h"
+
+namespace dlc {
+
+/// A group as the RayCluster asks for it, or a pod as it is: something with a role and a pod spec.
+struct RayUnit {
+  Subject subject;
+  bool head = false;
+  const PodSpec* spec = nullptr;
+  const RayGroup* group = nullptr;  ///< the unit itself, or the group that the pod belongs to
+  const Pod* pod = nullptr;         ///< null when the unit is a group
+};
+
+/// One RayCluster: its object, its pods, or both. Points into the ClusterFacts that it was made
+/// from.
+struct RayClusterView {
+  std::string name;                    ///< with the namespace in front when the facts span several
+  const RayCluster* object = nullptr;  ///< null when only its pods were seen
+  std::vector<RayUnit> groups;         ///< head first; suspended groups left out
+  std::vector<std::string> suspended_groups;
+  /// Live pods: neither finished nor being deleted; redis-cleanup pods are none of Ray's nodes.
+  std::vector<RayUnit> pods;
+
+  Subject subject() const { return {"cluster", name}; }
+  std::int64_t WorkerPodsAsked() const;  ///< of `groups`, 0 without the object
+  std::vector<const RayUnit*> WorkerPods() const;
+};
+
+/// Clusters in the order of the facts; then those known from pod labels only.
+std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
+
+/// Pods that KubeRay keeps for a group: replicas within min..max, times hosts per replica.
+std::int64_t PodsOfGroup(const RayGroup& group);
+
+/// The Ray container runs: pod phase Running, and its container, where a status tells, is running.
+bool RayContainerRuns(const Pod& pod);
+
+}  // namespace dlc
