@@ -1,0 +1,130 @@
+#include "probes/node/dynamic_library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace dlc {
+namespace {
+
+std::string LoaderText() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the text per thread
+  const char* text = dlerror();
+  return text == nullptr ? "no reason given" : text;
+}
+
+std::string RealPath(const char* path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(path, nullptr), &std::free);
+  return real ? real.get() : path;
+}
+
+constexpr ElfW(Addr) RoundUp4(ElfW(Addr) value) {
+  return (value + 3) & ~ElfW(Addr){3};
+}
+
+/// The description of the NT_GNU_BUILD_ID note in [at, end), in hex.
+std::string BuildIdIn(const std::uint8_t* at, const std::uint8_t* end) {
+  while (static_cast<std::size_t>(end - at) >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, at, sizeof(note));
+    const std::uint8_t* name = at + sizeof(note);
+    const auto left = static_cast<std::size_t>(end - name);
+    const std::size_t name_bytes = RoundUp4(note.n_namesz);
+    if (name_bytes > left || note.n_descsz > left - name_bytes) {
+      return "";
+    }
+    const std::uint8_t* description = name + name_bytes;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
+      std::string hex;
+      for (std::size_t i = 0; i < note.n_descsz; ++i) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        hex += kDigits[description[i] >> 4];
+        hex += kDigits[description[i] & 15];
+      }
+      return hex;
+    }
+    const std::size_t step = RoundUp4(note.n_descsz);
+    if (step > left - name_bytes) {
+      return "";
+    }
+    at = description + step;
+  }
+  return "";
+}
+
+struct BuildIdSearch {
+  ElfW(Addr) base;
+  std::string found;
+};
+
+int VisitObject(dl_phdr_info* object, std::size_t /*size*/, void* data) {
+  auto* search = static_cast<BuildIdSearch*>(data);
+  if (object->dlpi_addr != search->base) {
+    return 0;
+  }
+  for (int i = 0; i < object->dlpi_phnum && search->found.empty(); ++i) {
+    const ElfW(Phdr)& header = object->dlpi_phdr[i];
+    if (header.p_type == PT_NOTE) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader hands out addresses as integers
+      const auto* at = reinterpret_cast<const std::uint8_t*>(object->dlpi_addr + header.p_vaddr);
+      search->found = BuildIdIn(at, at + header.p_memsz);
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+Result<DynamicLibrary> DynamicLibrary::Open(const std::vector<std::string>& candidates,
+                                            bool global) {
+  std::string reasons;
+  for (const std::string& candidate : candidates) {
+    const int flags = RTLD_NOW | RTLD_NODELETE | (global ? RTLD_GLOBAL : RTLD_LOCAL);
+    void* handle = dlopen(candidate.c_str(), flags);
+    if (handle == nullptr) {
+      reasons += (reasons.empty() ? "" : "; ") + LoaderText();
+      continue;
+    }
+    link_map* map = nullptr;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
+      return Error{ErrorCode::kInternal, "cannot ask where " + candidate + " lies: " + LoaderText(),
+                   ""};
+    }
+    return DynamicLibrary(handle, RealPath(map->l_name));
+  }
+  return Error{ErrorCode::kNotFound,
+               "cannot load " + (candidates.empty() ? "a library" : candidates.back()) + ": " +
+                   (reasons.empty() ? "no path to try" : reasons),
+               ""};
+}
+
+Result<void*> DynamicLibrary::Address(const char* name, const char* version) const {
+  void* address = version == nullptr ? dlsym(handle_, name) : dlvsym(handle_, name, version);
+  if (address != nullptr) {
+    return address;
+  }
+  std::string symbol = name;
+  if (version != nullptr) {
+    symbol += std::string("@") + version;
+  }
+  return Error{ErrorCode::kUnsupported, path_ + " has no symbol " + symbol,
+               "another version of the library is needed"};
+}
+
+std::string DynamicLibrary::BuildId() const {
+  link_map* map = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) {
+    return "";
+  }
+  BuildIdSearch search{map->l_addr, ""};
+  dl_iterate_phdr(&VisitObject, &search);
+  return search.found;
+}
+
+}  // namespace dlc
