@@ -1,22 +1,13 @@
 #include "cmd/dlc-check/command.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "cmd/dlc-check/environment.h"
 #include "reports/color.h"
 
 namespace dlc {
-namespace {
-
-const char* Environment(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in this program sets the environment
-  return std::getenv(name);
-}
-
-}  // namespace
-
 ExitCode CommandContext::Fail(const Error& error) const {
   if (format == "json") {
     const nlohmann::ordered_json document = {
@@ -32,8 +23,8 @@ ExitCode CommandContext::Fail(const Error& error) const {
 }
 
 bool CommandContext::Color() const {
-  return UseColor(color, out_is_terminal, Environment("NO_COLOR"), Environment("TERM"), Environment("CLICOLOR_FORCE"),
-                  Environment("FORCE_COLOR"));
+  return UseColor(color, out_is_terminal, EnvironmentVariable("NO_COLOR"), EnvironmentVariable("TERM"), EnvironmentVariable("CLICOLOR_FORCE"),
+                  EnvironmentVariable("FORCE_COLOR"));
 }
 
 void AddOutputOptions(CLI::App& app, CommandContext& context, const std::vector<std::string>& formats) {

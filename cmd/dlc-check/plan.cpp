@@ -1,0 +1,300 @@
+#include "cmd/dlc-check/plan.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+#include "checks/policy_yaml.h"
+#include "cmd/dlc-check/command_signer.h"
+#include "cmd/dlc-check/environment.h"
+#include "cmd/dlc-check/file_facts.h"
+#include "cmd/dlc-check/passphrase.h"
+#include "cmd/dlc-check/signals.h"
+#include "cmd/dlc-check/version.h"
+#include "probes/control/sha256/sha256.h"
+#include "probes/documents/node.h"
+#include "reports/evidence/write_evidence.h"
+
+namespace dlc {
+namespace {
+
+std::string RandomRunId() {
+  std::array<unsigned char, 8> bytes{};
+  // Eight bytes never block nor come short once the kernel's pool is ready, which it is long before a shell.
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
+    return fmt::format("{:016x}", static_cast<std::uint64_t>(ticks));
+  }
+  std::string id;
+  for (const unsigned char byte : bytes) {
+    id += fmt::format("{:02x}", byte);
+  }
+  return id;
+}
+
+Result<Digest> OwnDigest() {
+  constexpr std::size_t kMaxProgramBytes = std::size_t{1} << 30U;
+  const auto bytes = ReadFileBytes("/proc/self/exe", kMaxProgramBytes);
+  if (!bytes) {
+    return bytes.error();
+  }
+  return Sha256Of(*bytes);
+}
+
+Result<std::vector<Stage>> ChooseStages(const RunOptions& options, const Policy& policy) {
+  if (!options.stages.empty()) {
+    return options.stages;
+  }
+  std::set<Stage> chosen(policy.stages.begin(), policy.stages.end());
+  if (!options.only.empty()) {
+    chosen.clear();
+    for (const std::string& name : options.only) {
+      auto stage = ParseStage(name);
+      if (!stage) {
+        return Error{ErrorCode::kInvalidInput, "--only: " + stage.error().message, stage.error().hint};
+      }
+      chosen.insert(*stage);
+    }
+  }
+  if (chosen.empty()) {
+    for (int i = 0; i < kStageCount; ++i) {
+      chosen.insert(static_cast<Stage>(i));
+    }
+  }
+  return std::vector<Stage>(chosen.begin(), chosen.end());
+}
+
+/// The one image that all Ray containers of the manifests and pods ask for; empty when there are several or none.
+std::string ImageOfCluster(const ClusterFacts& cluster) {
+  std::set<std::string> images;
+  const auto add = [&](const PodSpec& pod) {
+    if (!pod.containers.empty()) {
+      images.insert(pod.containers.front().image);
+    }
+  };
+  if (const auto* clusters = cluster.ray_clusters.get()) {
+    for (const RayCluster& one : *clusters) {
+      add(one.head.pod);
+      for (const RayGroup& group : one.workers) {
+        add(group.pod);
+      }
+    }
+  } else if (const auto* pods = cluster.pods.get()) {
+    for (const Pod& pod : *pods) {
+      add(pod.spec);
+    }
+  }
+  return images.size() == 1 ? *images.begin() : std::string();
+}
+
+Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& plan) {
+  std::string text = options.image;
+  std::string where = "--image: ";
+  if (text.empty() && config != nullptr && !config->image.reference.empty()) {
+    text = config->image.reference.text;
+    where = fmt::format("{}: line {}: image.reference: ", config->file, config->image.reference.line);
+  }
+  if (text.empty()) {
+    text = ImageOfCluster(plan.observations.cluster);
+    where = "the manifests' image: ";
+  }
+  if (text.empty()) {
+    plan.observations.served_image =
+        NotLookedAt{"no image reference given, and the manifests do not agree on one", ""};
+    return {};
+  }
+  auto reference = ImageReference::Parse(text);
+  if (!reference) {
+    return Error{ErrorCode::kInvalidInput, where + reference.error().message, reference.error().hint};
+  }
+  plan.image = std::move(reference).value();
+  return {};
+}
+
+void FillRegistry(const Config* config, Plan& plan) {
+  if (const char* directory = EnvironmentVariable("DOCKER_CONFIG"); directory != nullptr && *directory != '\0') {
+    plan.registry.docker_config_dir = directory;
+  } else if (const char* home = EnvironmentVariable("HOME"); home != nullptr && *home != '\0') {
+    plan.registry.docker_config_dir = std::string(home) + "/.docker";
+  }
+  plan.registry.interrupted = &Interrupted();
+  if (config == nullptr) {
+    return;
+  }
+  plan.registry.ca_file = config->image.registry.ca.path;
+  plan.registry.plain_http = config->image.registry.plain_http;
+  if (config->image.registry.timeout) {
+    plan.registry_timeout = *config->image.registry.timeout;
+    plan.registry.timeout = std::min<std::chrono::milliseconds>(plan.registry.timeout, plan.registry_timeout);
+  }
+}
+
+Result<void> CheckTarget(const Config& config) {
+  const ConfigText& type = config.target.type;
+  if (type.empty() || type.text == "local") {
+    return {};
+  }
+  if (type.text == "replay") {
+    return DocumentError(config.file, type.line, "target 'replay' needs no run",
+                         "use 'dlc-check judge OBSERVATIONS --policy POLICY'");
+  }
+  return DocumentError(config.file, type.line, "target '" + type.text + "' is not supported by this version",
+                       "leave `target` out: the image, gpu and nccl stages judge saved answers");
+}
+
+Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
+  const bool with_command = !sign.command.empty() || !sign.public_key.empty();
+  if (sign.none && (with_command || !sign.key.empty())) {
+    return Error{ErrorCode::kInvalidInput, "--no-sign contradicts the other signing flags", "drop one of them"};
+  }
+  if (with_command) {
+    if (sign.command.empty() || sign.public_key.empty() || !sign.key.empty()) {
+      return Error{ErrorCode::kInvalidInput, "--sign-cmd and --sign-pub go together, without --sign-key", ""};
+    }
+    auto signer = MakeCommandSigner(sign.command, sign.public_key, Interrupted());
+    if (!signer) {
+      return signer.error();
+    }
+    plan.signer = std::move(signer).value();
+    return {};
+  }
+  if (!sign.key.empty()) {
+    auto loaded = LoadSigningKey(sign.key, AskPassphraseOnTerminal);
+    if (!loaded) {
+      return Error{ErrorCode::kInvalidInput, loaded.error().message, loaded.error().hint};
+    }
+    plan.signer = std::move(loaded->signer);
+    if (!loaded->warning.empty()) {
+      plan.warnings.push_back(loaded->warning);
+    }
+    return {};
+  }
+  if (!sign.none) {
+    plan.warnings.emplace_back("the evidence will be unsigned; --sign-key KEY signs it, --no-sign silences this");
+  }
+  return {};
+}
+
+/// Nothing of an earlier run is overwritten; better to hear it now than after the run.
+Result<void> CheckOutDir(const std::string& directory) {
+  std::error_code status;
+  const auto kind = std::filesystem::status(directory, status).type();
+  if (kind == std::filesystem::file_type::not_found) {
+    return {};
+  }
+  if (kind != std::filesystem::file_type::directory) {
+    return Error{ErrorCode::kInvalidInput, "--out '" + directory + "' is not a directory", ""};
+  }
+  for (const char* name : kRunFileNames) {
+    if (std::filesystem::exists(std::filesystem::path(directory) / name, status)) {
+      return Error{ErrorCode::kInvalidInput, "--out '" + directory + "' already holds " + name + " of another run",
+                   "choose another directory; without --out a new one is made"};
+    }
+  }
+  return {};
+}
+
+void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Plan& plan) {
+  RunFacts& run = plan.observations.run;
+  run.id = RandomRunId();
+  run.mode = "files";
+  run.started_at = TimestampNow();
+  run.tool_version = kVersion;
+  run.tool_commit = kCommit;
+  run.invocation = argv;
+  if (auto digest = OwnDigest(); digest) {
+    run.tool_digest = *digest;
+  } else {
+    plan.warnings.push_back("the tool's own digest is not recorded: " + digest.error().message);
+  }
+  plan.out_dir = options.out_dir.empty() ? "dlc-check-" + run.id : options.out_dir;
+}
+
+}  // namespace
+
+std::string TimestampNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+                     utc.tm_min, utc.tm_sec);
+}
+
+Result<Policy> ReadPolicySource(const PolicySource& source) { return ParsePolicy(source.text, source.name); }
+
+Result<PolicySource> ChoosePolicySource(const std::string& policy_file, const Config* config) {
+  if (!policy_file.empty()) {
+    const DocumentLimits limits;
+    auto bytes = ReadFileBytes(policy_file, limits.max_bytes);
+    if (!bytes) {
+      return bytes.error();
+    }
+    return PolicySource{"file", policy_file, std::move(bytes).value()};
+  }
+  if (config != nullptr && config->policy) {
+    return PolicySource{"inline", config->file, config->bytes};
+  }
+  return PolicySource{"built-in", "built-in policy", std::string(kDefaultPolicyText)};
+}
+
+Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>& argv) {
+  std::optional<Config> config;
+  if (!options.config_file.empty()) {
+    auto read = ReadConfig(options.config_file);
+    if (!read) {
+      return read.error();
+    }
+    config = std::move(read).value();
+    if (auto target = CheckTarget(*config); !target) {
+      return target.error();
+    }
+  } else if (options.files.empty() && options.image.empty()) {
+    return Error{ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
+                 "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
+  }
+  const Config* given = config ? &*config : nullptr;
+
+  Plan plan;
+  auto source = ChoosePolicySource(options.policy_file, given);
+  if (!source) {
+    return source.error();
+  }
+  plan.policy_source = std::move(source).value();
+  auto policy = ReadPolicySource(plan.policy_source);
+  if (!policy) {
+    return policy.error();
+  }
+  plan.policy = std::move(policy).value();
+  auto stages = ChooseStages(options, plan.policy);
+  if (!stages) {
+    return stages.error();
+  }
+
+  FillRun(options, argv, plan);
+  plan.observations.run.stages = std::move(stages).value();
+  FileFacts facts(plan.observations, plan.warnings);
+  facts.AddPolicy(plan.policy_source);
+  if (auto read = facts.Read(given, options.files); !read) {
+    return read.error();
+  }
+  if (auto image = ChooseImage(options, given, plan); !image) {
+    return image.error();
+  }
+  if (auto out = CheckOutDir(plan.out_dir); !out) {
+    return out.error();
+  }
+  if (auto signer = MakeSigner(options.sign, plan); !signer) {
+    return signer.error();
+  }
+  FillRegistry(given, plan);
+  return plan;
+}
+
+}  // namespace dlc

@@ -1,0 +1,168 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cmd/dlc-check/command.h"
+#include "cmd/dlc-check/environment.h"
+#include "cmd/dlc-check/observe.h"
+#include "cmd/dlc-check/plan.h"
+#include "cmd/dlc-check/run_files.h"
+#include "cmd/dlc-check/signals.h"
+#include "probes/observations/json.h"
+#include "reports/render.h"
+
+namespace dlc {
+namespace {
+
+void AddInputOptions(CLI::App& app, RunOptions& options) {
+  app.add_option("-c,--config", options.config_file, "where and what to look at (kind: Config)")->type_name("CONFIG");
+  app.add_option("--image", options.image, "image reference, instead of the config's; oci:DIR[:tag] reads a layout on disk")
+      ->type_name("REF");
+  app.add_option("-f,--filename", options.files,
+                 "RayCluster manifest or saved 'kubectl get -o json|yaml' output; repeatable")
+      ->type_name("FILE");
+}
+
+void AddJudgeOptions(CLI::App& app, RunOptions& options) {
+  app.add_option("--policy", options.policy_file, "what is good enough (kind: Policy); else the config's, else built in")
+      ->type_name("POLICY");
+  app.add_option("--sign-key", options.sign.key, "private key (PEM) to sign the evidence with: FILE or env:NAME")
+      ->type_name("KEY");
+  app.add_option("--sign-cmd", options.sign.command, "command that signs the SHA-256 digest it gets on stdin (KMS)")
+      ->type_name("CMD");
+  app.add_option("--sign-pub", options.sign.public_key, "public key of --sign-cmd")->type_name("PUB");
+  app.add_flag("--no-sign", options.sign.none, "leave the evidence unsigned, and say so everywhere");
+}
+
+void AddOutOption(CLI::App& app, RunOptions& options) {
+  app.add_option("--out", options.out_dir, "directory for the files of the run (default ./dlc-check-<run id>)")->type_name("DIR");
+}
+
+Progress MakeProgress(const CommandContext& context) {
+  const char* term = EnvironmentVariable("TERM");
+  const bool live = context.err_is_terminal && term != nullptr && std::string(term) != "dumb";
+  return Progress(context.err, {live, context.quiet, context.verbose});
+}
+
+/// `cluster` and the five stage commands.
+class RunCommand : public Command {
+ public:
+  RunCommand(std::string name, std::string description, std::vector<Stage> stages)
+      : name_(std::move(name)), description_(std::move(description)) {
+    options_.stages = std::move(stages);
+  }
+
+  void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
+    CLI::App* app = parent.add_subcommand(name_, description_);
+    AddInputOptions(*app, options_);
+    AddJudgeOptions(*app, options_);
+    if (options_.stages.empty()) {
+      app->add_option("--only", options_.only, "only these stages: image,gpu,nccl,fsdp,checkpoint")->delimiter(',')->type_name("STAGE");
+    }
+    AddOutOption(*app, options_);
+    std::vector<std::string> formats;
+    for (const Renderer& renderer : AllRenderers()) {
+      formats.emplace_back(renderer.format);
+    }
+    AddOutputOptions(*app, context, formats);
+    app->footer("Example: dlc-check " + name_ + " -c examples/local/dlc-check.yaml --policy examples/local/policy.yaml\n\n" +
+                std::string(kRunExitCodesHelp));
+    app->callback([this, chosen] { *chosen = this; });
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    auto plan = MakePlan(options_, context.argv);
+    if (!plan) {
+      return context.Fail(plan.error());
+    }
+    Progress progress = MakeProgress(context);
+    for (const std::string& warning : plan->warnings) {
+      progress.Warn(warning);
+    }
+    if (auto observed = Observe(*plan, progress); !observed) {
+      return context.Fail(observed.error());
+    }
+    Report report = MakeReport(std::move(plan->observations), plan->policy, plan->policy_source);
+    RunEnd end{report.outcome, ReceivedSignal(), true, false};
+    const auto written = WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, plan->signer.get());
+    progress.Done();
+    context.out << FindRenderer(context.format)->render(report, {context.Color(), context.verbose});
+    if (!written) {
+      end.evidence_written = false;
+      context.Fail(written.error());
+    } else if (!context.quiet) {
+      context.err << "dlc-check: evidence in " << plan->out_dir << "\n";
+    }
+    return ExitCodeOf(end);
+  }
+
+ private:
+  std::string name_;
+  std::string description_;
+  RunOptions options_;
+};
+
+/// Looks and does not judge.
+class SnapshotCommand : public Command {
+ public:
+  void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
+    CLI::App* app = parent.add_subcommand("snapshot", "look, do not judge: observations only, for 'judge' later");
+    AddInputOptions(*app, options_);
+    AddOutOption(*app, options_);
+    AddOutputOptions(*app, context, {"text", "json"});
+    app->footer("Example: dlc-check snapshot -c examples/local/dlc-check.yaml --out snapshot\n\n" + std::string(kPlainExitCodesHelp) +
+                "  5    the file could not be written\n  130  interrupted (143: terminated); partial observations written\n");
+    app->callback([this, chosen] { *chosen = this; });
+    options_.sign.none = true;
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    auto plan = MakePlan(options_, context.argv);
+    if (!plan) {
+      return context.Fail(plan.error());
+    }
+    Progress progress = MakeProgress(context);
+    for (const std::string& warning : plan->warnings) {
+      progress.Warn(warning);
+    }
+    if (auto observed = Observe(*plan, progress); !observed) {
+      return context.Fail(observed.error());
+    }
+    const auto path = WriteObservations(plan->out_dir, plan->observations);
+    progress.Done();
+    if (!path) {
+      context.Fail(path.error());
+      return ExitCode::kNotWritten;
+    }
+    context.out << *path << "\n";
+    // Whether it was interrupted decides the code; no verdict was asked for.
+    return ExitCodeOf(RunEnd{Outcome::kPassed, ReceivedSignal(), true, false});
+  }
+
+ private:
+  RunOptions options_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Command>> MakeRunCommands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  const auto add = [&](const char* name, const char* description, std::vector<Stage> stages) {
+    commands.push_back(std::make_unique<RunCommand>(name, description, std::move(stages)));
+  };
+  add("cluster", "run the checks of all stages, in order", {});
+  add("image", "which artefact really runs: digest, release, Ray version, packages added by jobs", {Stage::kImage});
+  add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
+  add("nccl", "is EFA set up, and which transport carries the bytes", {Stage::kNccl});
+  add("fsdp", "shard, gather, train on synthetic tokens, and come back to the same numbers", {Stage::kFsdp});
+  add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});
+  commands.push_back(std::make_unique<SnapshotCommand>());
+  return commands;
+}
+
+}  // namespace dlc
