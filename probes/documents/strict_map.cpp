@@ -57,7 +57,9 @@ void StrictMap::Fail(Error error) {
 }
 
 const DocNode* StrictMap::Take(std::string_view key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+    known_.emplace_back(key);
+  }
   return failed_ ? nullptr : node_.Find(key);
 }
 
@@ -66,7 +68,8 @@ void StrictMap::FailAt(std::string_view key, const DocNode& node, const Error& e
     Fail(error);
     return;
   }
-  const bool predicate = error.message.starts_with("must be ");
+  const bool predicate = error.message.starts_with("must ") || error.message.starts_with("is ") ||
+                         error.message.starts_with("cannot ");
   Fail(At(node, "'" + Name(key) + "'" + (predicate ? " " : ": ") + error.message, error.hint));
 }
 
@@ -179,9 +182,9 @@ void StrictMap::Choice(std::string_view key, std::string& out,
     out = node->text;
     return;
   }
+  const std::string wanted = (allowed.size() > 1 ? "one of " : "") + Joined(allowed);
   const std::string nearest = node->IsScalar() ? NearestName(node->text, allowed) : "";
-  Fail(At(*node,
-          "'" + Name(key) + "' must be one of " + Joined(allowed) + ", not " + node->Describe(),
+  Fail(At(*node, "'" + Name(key) + "' must be " + wanted + ", not " + node->Describe(),
           nearest.empty() ? "" : "did you mean '" + nearest + "'?"));
 }
 

@@ -36,7 +36,8 @@ class StrictMap {
   /// One of `allowed`; an error lists them and suggests the nearest.
   void Choice(std::string_view key, std::string& out, const std::vector<std::string>& allowed);
   /// Custom: called with the node if the key is there (it may be null). An error that does not
-  /// start with the file gets this node's line and the key's name.
+  /// start with the file gets this node's line and the key's name: "'image.digest': TEXT", or
+  /// "'image.digest' TEXT" when TEXT starts with must, is or cannot.
   void Each(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
   /// Every element of the sequence at `key`.
   void Items(std::string_view key, const std::function<Result<void>(const DocNode&)>& read);
@@ -48,6 +49,11 @@ class StrictMap {
   /// Error at a node of this file.
   Error At(const DocNode& node, std::string message, std::string hint = "") const;
 
+  /// The first error so far, for a reader that leaves keys to others and so cannot Finish.
+  bool failed() const { return failed_; }
+  const Error& error() const { return error_; }
+
+  /// The first error, or the first unknown key.
   Result<void> Finish();
 
  private:

@@ -94,8 +94,7 @@ bool TreeBuilder::Alias(AnchorId anchor, Place place) {
     return Fail({place.line, "alias to a node that contains it", "write the values out"});
   }
   const Weight& weight = it->second.weight;
-  if (open_.size() + static_cast<std::size_t>(weight.depth) >
-      static_cast<std::size_t>(limits_.max_depth) + 1) {
+  if (open_.size() + weight.depth > static_cast<std::size_t>(limits_.max_depth)) {
     return Fail(
         {place.line,
          "nested deeper than " + std::to_string(limits_.max_depth) + " levels, aliases expanded",
@@ -115,6 +114,7 @@ bool TreeBuilder::EndDocument() {
 TreeBuilder::Weight TreeBuilder::WeightOf(const DocNode& node) {
   Weight sum;
   sum.bytes = node.text.size();
+  sum.depth = node.IsSequence() || node.IsMap() ? 1 : 0;
   const auto add = [&sum](const DocNode& child) {
     const Weight weight = WeightOf(child);
     sum.nodes += weight.nodes;

@@ -59,7 +59,7 @@ class TreeBuilder {
   struct Weight {
     std::size_t nodes = 1;
     std::size_t bytes = 0;
-    int depth = 1;
+    std::size_t depth = 0;  ///< of collections; a scalar has none
   };
   struct Anchored {
     DocNode node;

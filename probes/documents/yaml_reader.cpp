@@ -14,7 +14,7 @@
 namespace dlc {
 namespace {
 
-/// Ends the parse when the builder has a problem. Never leaves this file.
+/// Ends the parse when the builder or the source has a problem. Never leaves this file.
 struct Stop {};
 
 /// Feeds yaml-cpp piece by piece. Its scanner keeps a whole flow collection as tokens (some 250
@@ -61,7 +61,7 @@ class Handler : public YAML::EventHandler {
       : bytes_(bytes), source_(source), builder_(builder) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    source_.EventSeen();
+    CountProgress();
     const std::size_t at = Offset(mark);
     // yaml-cpp starts a new document wherever the old one cannot go on ("- a" and then "b: 1").
     if (documents_++ > 0 && !HasMarker(last_start_, at)) {
@@ -154,8 +154,14 @@ class Handler : public YAML::EventHandler {
     return std::min(static_cast<std::size_t>(std::max(mark.pos, 0)), bytes_.size());
   }
 
-  void Begin(const YAML::Mark& mark) {
+  /// What the parser makes of a text that was cut off is no event of the file.
+  void CountProgress() {
+    Check(!source_.exhausted());
     source_.EventSeen();
+  }
+
+  void Begin(const YAML::Mark& mark) {
+    CountProgress();
     last_start_ = Offset(mark);
   }
 
@@ -296,7 +302,7 @@ void ReadYaml(std::string_view bytes, TreeBuilder& builder) {
       handler.CheckLastQuote();
     }
   } catch (const Stop&) {
-    // the builder knows why
+    // the builder or the source knows why
   } catch (const YAML::ParserException& e) {
     if (!source.exhausted()) {
       builder.Fail(SyntaxProblem(bytes, e));

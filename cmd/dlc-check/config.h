@@ -1,0 +1,100 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checks/policy.h"
+#include "probes/observations/result.h"
+#include "probes/observations/run.h"
+
+namespace dlc {
+
+/// A path in a config: `path` opens it (relative ones are joined to the config file's directory),
+/// `written` is what the user gave, for reports that must not depend on where the config lay.
+struct ConfigPath {
+  std::string path;
+  std::string written;
+  int line = 0;
+
+  bool empty() const { return path.empty(); }
+};
+
+/// A text that later stages may refuse, with the line to name then.
+struct ConfigText {
+  std::string text;
+  int line = 0;  ///< 0: not in the file
+
+  bool empty() const { return text.empty(); }
+};
+
+/// Where ranks run.
+struct TargetConfig {
+  ConfigText type;          ///< "local", "env", "replay", "ray"; empty when the file has no target
+  int ranks = 0;            ///< 0: not stated
+  ConfigPath observations;  ///< replay only
+};
+
+struct RegistryConfig {
+  ConfigPath ca;  ///< PEM
+  bool plain_http = false;
+  std::optional<std::chrono::seconds> timeout;  ///< absent: timeouts::kRegistry
+};
+
+struct ImageSource {
+  ConfigText reference;  ///< an ImageReference; the DIR of "oci:DIR[:tag]" is resolved like a path
+  std::vector<ConfigPath> manifests;  ///< files with RayCluster, Pods, Nodes
+  RegistryConfig registry;
+};
+
+struct ClusterConfig {
+  ConfigText name;  ///< of the RayCluster; empty: the only one
+  ConfigText name_space;
+  std::vector<ConfigPath> manifests;
+  ConfigPath kubeconfig;
+  ConfigText context;
+};
+
+/// Saved answers of a Ray cluster.
+struct RayFiles {
+  ConfigPath version;            ///< GET /api/version
+  ConfigPath nodes;              ///< GET /api/v0/nodes
+  ConfigPath pod_versions;       ///< versions read inside each pod
+  std::vector<ConfigPath> jobs;  ///< GET /api/jobs/, or one job's answer
+  ConfigPath runtime_env;        ///< JSON that was passed to `ray job submit --runtime-env-json`
+};
+
+struct WorkloadConfig {
+  Workload workload;
+  ConfigPath code;
+  ConfigPath config;
+};
+
+/// `kind: Config`: where and what. Every key that this version knows is read, also for targets
+/// that it cannot run; the caller says which those are.
+struct Config {
+  std::string file;   ///< as the user named it
+  std::string bytes;  ///< of the whole file: travels in the evidence
+  TargetConfig target;
+  ImageSource image;
+  ClusterConfig cluster;
+  RayFiles ray;
+  ConfigPath checkpoint_path;
+  WorkloadConfig workload;
+  /// Of `policy:`; absent when the file has none, so that the caller can tell "built-in" from
+  /// "inline".
+  std::optional<Policy> policy;
+
+  /// image.manifests and cluster.manifests, each file once.
+  std::vector<ConfigPath> Manifests() const;
+};
+
+/// Strict: errors are kInvalidInput "FILE: line L: ...". The paths in it are not looked at. `file`
+/// gives the directory that relative paths are joined to.
+Result<Config> ParseConfig(std::string_view bytes, const std::string& file);
+/// Same from disk, with the errors of ReadFileBytes.
+Result<Config> ReadConfig(const std::string& path);
+
+}  // namespace dlc

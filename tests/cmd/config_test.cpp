@@ -1,0 +1,196 @@
+#include "cmd/dlc-check/config.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace dlc {
+namespace {
+
+const std::string kHead = "apiVersion: dlc-check/v1\nkind: Config\n";  // two lines
+
+Config Read(const std::string& body, const std::string& file = "examples/local/dlc-check.yaml") {
+  const auto config = ParseConfig(kHead + body, file);
+  REQUIRE_MESSAGE(config.has_value(), config.error().message);
+  return *config;
+}
+
+std::string Problem(const std::string& body) {
+  const auto config = ParseConfig(kHead + body, "c.yaml");
+  if (config) {
+    return "ok";
+  }
+  CHECK(config.error().code == ErrorCode::kInvalidInput);
+  return config.error().message +
+         (config.error().hint.empty() ? "" : " (" + config.error().hint + ")");
+}
+
+TEST_CASE("config: every key reaches its field") {
+  const std::string body = R"(
+target: {type: replay, ranks: 4, observations: saved.json}
+image:
+  reference: public.ecr.aws/deep-learning-containers/ray:train-ml-cuda
+  manifests: [raycluster.yaml, /abs/pods.json]
+  registry: {ca: ca.pem, plainHttp: false, timeoutSeconds: 90}
+cluster:
+  name: ray-train-cluster
+  namespace: ray-train
+  manifests: [nodes.json, raycluster.yaml]
+  kubeconfig: ../kubeconfig
+  context: admin
+ray: {version: v.json, nodes: n.json, podVersions: p.json, jobs: [a.json, b.json], runtimeEnv: e.json}
+checkpoint: {path: /fsx/check}
+workload: {model: qwen2-tiny, workers: 8, gpusPerWorker: 1, nodes: 2, steps: 4, code: train.py, config: w.yaml}
+policy: {gpu: {total: 8}}
+)";
+  const Config config = Read(body, "dir/c.yaml");
+  CHECK(config.file == "dir/c.yaml");
+  CHECK(config.bytes == kHead + body);
+  CHECK(config.target.type.text == "replay");
+  CHECK(config.target.type.line == 4);
+  CHECK(config.target.ranks == 4);
+  CHECK(config.target.observations.path == "dir/saved.json");
+  CHECK(config.image.reference.text == "public.ecr.aws/deep-learning-containers/ray:train-ml-cuda");
+  CHECK(config.image.reference.line == 6);
+  REQUIRE(config.image.manifests.size() == 2);
+  CHECK(config.image.manifests[0].path == "dir/raycluster.yaml");
+  CHECK(config.image.manifests[0].written == "raycluster.yaml");
+  CHECK(config.image.manifests[0].line == 7);
+  CHECK(config.image.manifests[1].path == "/abs/pods.json");
+  CHECK(config.image.registry.ca.path == "dir/ca.pem");
+  CHECK_FALSE(config.image.registry.plain_http);
+  CHECK(config.image.registry.timeout == std::chrono::seconds(90));
+  CHECK(config.cluster.name.text == "ray-train-cluster");
+  CHECK(config.cluster.name_space.text == "ray-train");
+  CHECK(config.cluster.kubeconfig.path == "dir/../kubeconfig");
+  CHECK(config.cluster.context.text == "admin");
+  REQUIRE(config.Manifests().size() == 3);
+  CHECK(config.Manifests()[2].path == "dir/nodes.json");
+  CHECK(config.ray.version.path == "dir/v.json");
+  CHECK(config.ray.nodes.path == "dir/n.json");
+  CHECK(config.ray.pod_versions.path == "dir/p.json");
+  REQUIRE(config.ray.jobs.size() == 2);
+  CHECK(config.ray.jobs[1].path == "dir/b.json");
+  CHECK(config.ray.runtime_env.path == "dir/e.json");
+  CHECK(config.checkpoint_path.path == "/fsx/check");
+  CHECK(config.workload.workload == Workload{"qwen2-tiny", 8, 1, 2, 4});
+  CHECK(config.workload.code.path == "dir/train.py");
+  CHECK(config.workload.config.path == "dir/w.yaml");
+  REQUIRE(config.policy.has_value());
+  CHECK(config.policy->gpu.total == 8);
+}
+
+TEST_CASE("config: what is absent is told apart from what is given") {
+  const Config config = Read("");
+  CHECK(config.target.type.empty());
+  CHECK(config.image.reference.empty());
+  CHECK(config.Manifests().empty());
+  CHECK_FALSE(config.image.registry.timeout.has_value());
+  CHECK(config.checkpoint_path.empty());
+  CHECK_FALSE(config.policy.has_value());
+  CHECK(Read("policy:\n").policy.has_value());
+}
+
+TEST_CASE("config: relative paths start at the directory of the config") {
+  const auto manifest = [](const std::string& file) {
+    return Read("image: {manifests: [m.yaml]}", file).image.manifests[0].path;
+  };
+  CHECK(manifest("c.yaml") == "m.yaml");
+  CHECK(manifest("./c.yaml") == "./m.yaml");
+  CHECK(manifest("a/b/c.yaml") == "a/b/m.yaml");
+  CHECK(manifest("/c.yaml") == "/m.yaml");
+  CHECK(manifest("/etc/x/c.yaml") == "/etc/x/m.yaml");
+}
+
+TEST_CASE("config: the directory of an OCI layout is a path, a registry's reference is not") {
+  const auto reference = [](const std::string& text) {
+    return Read("image: {reference: \"" + text + "\"}", "a/c.yaml").image.reference.text;
+  };
+  CHECK(reference("oci:image") == "oci:a/image");
+  CHECK(reference("oci:image:v1.1") == "oci:a/image:v1.1");
+  CHECK(reference("oci:/srv/image") == "oci:/srv/image");
+  CHECK(reference("localhost:5000/ray:train") == "localhost:5000/ray:train");
+}
+
+TEST_CASE("config: what this version may not run is read all the same") {
+  for (const char* type : {"local", "env", "ray"}) {
+    CHECK(Read("target: {type: " + std::string(type) + "}").target.type.text == type);
+  }
+}
+
+TEST_CASE("config: what is wrong is said with line, key and hint") {
+  struct Row {
+    std::string body;
+    const char* problem;
+  };
+  const Row rows[] = {
+      {"taget: {type: local}\n", "c.yaml: line 3: unknown key 'taget' (did you mean 'target'?)"},
+      {"target: {type: locl}\n",
+       "c.yaml: line 3: 'target.type' must be one of local, env, replay, ray, not 'locl' (did you "
+       "mean 'local'?)"},
+      {"target: {ranks: 4}\n", "c.yaml: line 3: key 'type' is missing in 'target'"},
+      {"target:\n", "c.yaml: line 3: key 'type' is missing in 'target'"},
+      {"target: {type: local, ranks: 0}\n",
+       "c.yaml: line 3: 'target.ranks' must be a whole number from 1 to 100000, not '0'"},
+      {"target: {type: replay}\n", "c.yaml: line 3: key 'observations' is missing in 'target'"},
+      {"target: {type: local, observations: x.json}\n",
+       "c.yaml: line 3: 'target.observations' is only for target type replay, not local"},
+      {"image:\n  reference: Not/A/Reference\n",
+       "c.yaml: line 4: 'image.reference': image reference 'Not/A/Reference': 'Not/A/Reference' is "
+       "not a repository name (lower case, digits, . _ - /) (expected "
+       "[host[:port]/]repository[:tag][@sha256:...] or oci:DIRECTORY[:tag])"},
+      {"image:\n  reference: 'oci:'\n",
+       "c.yaml: line 4: 'image.reference': image reference 'oci:': no directory after 'oci:' "
+       "(expected [host[:port]/]repository[:tag][@sha256:...] or oci:DIRECTORY[:tag])"},
+      {"image: {manifests: a.yaml}\n",
+       "c.yaml: line 3: 'image.manifests' must be a list, not 'a.yaml'"},
+      {"image:\n  manifests:\n  - a.yaml\n  - [b]\n",
+       "c.yaml: line 6: 'image.manifests[1]' must be text, not a list"},
+      {"image:\n  manifests:\n  - a.yaml\n  - ''\n",
+       "c.yaml: line 6: 'image.manifests[1]' must not be empty (remove the key)"},
+      {"image:\n  manifests: [a.yaml, a.yaml]\n",
+       "c.yaml: line 4: 'image.manifests[1]' is given twice"},
+      {"image: {manifests: [~/a.yaml]}\n",
+       "c.yaml: line 3: 'image.manifests[0]' cannot start with '~': only a shell expands it (write "
+       "the path out, or relative to this file)"},
+      {"image: {registry: {plainHttp: yes}}\n",
+       "c.yaml: line 3: 'image.registry.plainHttp' must be true or false, not 'yes' (write true)"},
+      {"image: {registry: {timeoutSeconds: 0}}\n",
+       "c.yaml: line 3: 'image.registry.timeoutSeconds' must be a whole number from 1 to 86400, "
+       "not "
+       "'0'"},
+      {"image: {registry: {timeoutSeconds: 1.5}}\n",
+       "c.yaml: line 3: 'image.registry.timeoutSeconds' must be a whole number, not '1.5'"},
+      {"image: {registry: {plainHttp: true, ca: ca.pem}}\n",
+       "c.yaml: line 3: 'image.registry.ca' cannot be used with plainHttp (remove one of them)"},
+      {"image: {registry: {insecureSkipTlsVerify: true}}\n",
+       "c.yaml: line 3: unknown key 'insecureSkipTlsVerify' in 'image.registry' (known keys: ca, "
+       "plainHttp, timeoutSeconds)"},
+      {"cluster: {name: ''}\n",
+       "c.yaml: line 3: 'cluster.name' must not be empty (remove the key)"},
+      {"cluster: {kubeConfig: x, nmae: x}\n",
+       "c.yaml: line 3: unknown key 'kubeConfig' in 'cluster' (did you mean 'kubeconfig'?)"},
+      {"ray: {jobs: {}}\n", "c.yaml: line 3: 'ray.jobs' must be a list, not a map"},
+      {"checkpoint: /fsx\n", "c.yaml: line 3: 'checkpoint' must be a map, not '/fsx'"},
+      {"workload: {steps: many}\n",
+       "c.yaml: line 3: 'workload.steps' must be a whole number, not 'many'"},
+      {"policy:\n  gpu:\n    totall: 8\n",
+       "c.yaml: line 5: unknown key 'totall' in 'policy.gpu' (did you mean 'total'?)"},
+      {"policy: none\n", "c.yaml: line 3: 'policy' must be a map, not 'none'"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.body);
+    CHECK(Problem(row.body) == row.problem);
+  }
+  CHECK(ParseConfig("apiVersion: dlc-check/v1\nkind: Policy\n", "c.yaml").error().message ==
+        "c.yaml: line 2: 'kind' must be Config, not 'Policy'");
+}
+
+TEST_CASE("config: a missing file is named") {
+  const auto config = ReadConfig("no/such/config.yaml");
+  REQUIRE_FALSE(config.has_value());
+  CHECK(config.error() == Error{ErrorCode::kNotFound, "no/such/config.yaml: no such file", ""});
+}
+
+}  // namespace
+}  // namespace dlc

@@ -1,0 +1,132 @@
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "probes/documents/node.h"
+
+namespace dlc {
+namespace {
+
+/// A fresh directory, gone at the end.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dlc-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(File(name), std::ios::binary) << bytes;
+    return File(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Root may read everything: become nobody for a while.
+class WithoutPrivileges {
+ public:
+  WithoutPrivileges() {
+    if (::geteuid() == 0) {
+      changed_ = ::seteuid(65534) == 0;
+    }
+  }
+  WithoutPrivileges(const WithoutPrivileges&) = delete;
+  WithoutPrivileges& operator=(const WithoutPrivileges&) = delete;
+  ~WithoutPrivileges() {
+    if (changed_ && ::seteuid(0) != 0) {
+      std::abort();
+    }
+  }
+
+ private:
+  bool changed_ = false;
+};
+
+constexpr std::size_t kLimit = 1U << 20U;
+
+TEST_CASE("read file: all bytes, up to the limit and not one beyond") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.Write("f", std::string("a\0b", 3));
+  CHECK(ReadFileBytes(path, 3).value() == std::string("a\0b", 3));
+  const auto over = ReadFileBytes(path, 2);
+  REQUIRE_FALSE(over.has_value());
+  CHECK(over.error() ==
+        Error{ErrorCode::kInvalidInput, path + ": larger than 2 bytes", "is this the right file?"});
+  CHECK(ReadFileBytes(directory.Write("empty", ""), 3).value().empty());
+  const std::string large(300'000, 'x');
+  CHECK(ReadFileBytes(directory.Write("large", large), kLimit).value() == large);
+}
+
+TEST_CASE("read file: 100 MB are refused by their size") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.Write("f.yaml", "");
+  REQUIRE(::truncate(path.c_str(), 100'000'000) == 0);
+  const auto document = ReadDocument(path);
+  REQUIRE_FALSE(document.has_value());
+  CHECK(document.error().message == path + ": larger than 1 MiB");
+}
+
+TEST_CASE("read file: what is no readable file is named, with the code that fits") {
+  const TemporaryDirectory directory;
+  const auto error = [](const std::string& path) {
+    const auto bytes = ReadFileBytes(path, kLimit);
+    REQUIRE_FALSE(bytes.has_value());
+    return bytes.error();
+  };
+  const std::string missing = directory.File("missing");
+  CHECK(error(missing) == Error{ErrorCode::kNotFound, missing + ": no such file", ""});
+  CHECK(error(directory.Write("f", "x") + "/g").code == ErrorCode::kNotFound);
+  CHECK(error(directory.File("")) == Error{ErrorCode::kInvalidInput,
+                                           directory.File("") + ": is a directory",
+                                           "name a file in it"});
+  CHECK(error("/dev/zero") ==
+        Error{ErrorCode::kInvalidInput, "/dev/zero: is not a regular file or a pipe", ""});
+  // Opens like a file; a read at 0 fails with EIO.
+  CHECK(error("/proc/self/mem") ==
+        Error{ErrorCode::kInvalidInput, "/proc/self/mem: cannot be read: Input/output error", ""});
+  const std::string secret = directory.Write("secret", "x");
+  REQUIRE(::chmod(secret.c_str(), 0) == 0);
+  REQUIRE(::chmod(directory.File("").c_str(), 0755) == 0);
+  const WithoutPrivileges nobody;
+  CHECK(error(secret) == Error{ErrorCode::kPermissionDenied, secret + ": permission denied", ""});
+}
+
+TEST_CASE("read file: files that tell no size are read too") {
+  CHECK(ReadFileBytes("/proc/self/status", kLimit).value().starts_with("Name:"));
+  CHECK_FALSE(ReadFileBytes("/proc/self/status", 10).has_value());
+}
+
+TEST_CASE("read file: a pipe is read to its end and bounded") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const std::string sent = "a: " + std::string(200'000, 'x') + "\n";
+  const auto feed = [&] {
+    std::ofstream out(path, std::ios::binary);  // waits for the reader
+    out << sent;
+  };
+  {
+    std::thread writer(feed);
+    const auto document = ReadDocument(path);
+    writer.join();
+    REQUIRE(document.has_value());
+    CHECK(document->roots[0].TextOf("a").size() == 200'000);
+  }
+}
+
+}  // namespace
+}  // namespace dlc
