@@ -8,7 +8,7 @@
 #include "checks/instance_types.h"
 #include "checks/node_fit.h"
 #include "checks/pod_resources.h"
-#include "checks/ray_pods.h"
+#include "checks/ray_cluster_view.h"
 
 namespace dlc {
 

@@ -6,7 +6,7 @@
 #include "checks/node_fit.h"
 #include "checks/pod_resources.h"
 #include "checks/ray_advertised.h"
-#include "checks/ray_pods.h"
+#include "checks/ray_cluster_view.h"
 
 namespace dlc {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checks/check.h"
-#include "checks/ray_pods.h"
+#include "checks/ray_cluster_view.h"
 #include "probes/observations/cluster.h"
 
 namespace dlc {

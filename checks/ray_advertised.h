@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checks/check.h"
-#include "checks/ray_pods.h"
+#include "checks/ray_cluster_view.h"
 #include "probes/observations/observations.h"
 
 namespace dlc {

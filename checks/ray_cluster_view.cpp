@@ -1,4 +1,4 @@
-#include "checks/ray_pods.h"
+#include "checks/ray_cluster_view.h"
 
 #include <algorithm>
 #include <map>
