@@ -1,19 +1,29 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 
-#include "probes/observations/result.h"
+#include "probes/observations/deadline.h"
 #include "reports/evidence/signer.h"
 
 namespace dlc {
 
-/// Signs through a command that can reach a key which this program must not see (a KMS, an HSM). P-256 only. `command` is
-/// run by /bin/sh; it gets the 32-byte SHA-256 of what is to be signed on stdin and in the file $DLC_CHECK_DIGEST_FILE,
-/// and prints the DER signature, raw or in base64. Errors: a key that is not P-256 or cannot be read (now), a command that
-/// fails, takes too long or answers nothing (on Sign). MakeEvidence verifies the answer with the public key.
-Result<std::unique_ptr<Signer>> MakeCommandSigner(const std::string& command, const std::string& public_key_file,
-                                                  const std::atomic<bool>& interrupted);
+/// Path of a file with the 32 bytes of the digest, for commands that read a file.
+inline constexpr const char* kDigestFileVariable = "DLC_CHECK_DIGEST_FILE";
+
+struct SignCommand {
+  std::string command;  ///< --sign-cmd: a line for /bin/sh, so that $DLC_CHECK_DIGEST_FILE expands
+  PublicKey key;        ///< --sign-pub
+  std::chrono::milliseconds timeout = timeouts::kSignCommand;
+  const std::atomic<bool>* interrupted = nullptr;  ///< may be null
+};
+
+/// Signs with a program that holds, or reaches, the key (a KMS, an HSM, an agent): it gets the
+/// sha256 of the pre-authentication encoding on stdin and in a file, and prints an ECDSA signature,
+/// DER raw or in base64. What it prints is verified against the public key. P-256 only: Ed25519
+/// signs the message, not a digest, and a KMS takes no message of this size. kUnsupported.
+Result<std::unique_ptr<Signer>> MakeCommandSigner(SignCommand command);
 
 }  // namespace dlc

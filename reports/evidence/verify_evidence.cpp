@@ -11,6 +11,7 @@
 #include "reports/evidence/consistency.h"
 #include "reports/evidence/envelope.h"
 #include "reports/evidence/preflight_schema.h"
+#include "reports/evidence/statement.h"
 #include "reports/findings_json.h"
 
 namespace dlc {
@@ -118,8 +119,7 @@ StepResult ParsePayload(Inquiry& inquiry) {
 }
 
 StepResult CheckTypes(Inquiry& inquiry) {
-  return Said(consistency::CheckTypes(inquiry.statement),
-              inquiry.statement.value("predicateType", ""));
+  return Said(consistency::CheckTypes(inquiry.statement), std::string(kPredicateType));
 }
 
 StepResult CheckSchema(Inquiry& inquiry) {
