@@ -16,6 +16,8 @@ namespace dlc {
 
 /// What every command is given: streams, terminal facts and the flags that every command has.
 struct CommandContext {
+  CommandContext(std::ostream& result, std::ostream& talk) : out(result), err(talk) {}
+
   std::ostream& out;  ///< the result
   std::ostream& err;  ///< everything else
   bool out_is_terminal = false;

@@ -151,7 +151,7 @@ ExitCode Main(CommandContext& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandContext context{std::cout, std::cerr};
+  CommandContext context(std::cout, std::cerr);
   context.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   context.err_is_terminal = isatty(STDERR_FILENO) == 1;
   context.argv.assign(argv, argv + argc);

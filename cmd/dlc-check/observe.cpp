@@ -14,7 +14,7 @@ Result<void> ObserveImageStage(Plan& plan, Progress& progress) {
   }
   progress.Step("asking for " + plan.image->ToString());
   auto image = ObserveImage(*plan.image, plan.registry, Deadline::After(plan.registry_timeout),
-                            [&](const std::string& line) { progress.Detail(line); });
+                            [&](const std::string& line) { progress.Step(line); });
   if (!image && image.error().code == ErrorCode::kInvalidInput) {
     return image.error();
   }

@@ -16,11 +16,11 @@
 #include "cmd/dlc-check/environment.h"
 #include "cmd/dlc-check/file_facts.h"
 #include "cmd/dlc-check/passphrase.h"
+#include "cmd/dlc-check/run_files.h"
 #include "cmd/dlc-check/signals.h"
 #include "cmd/dlc-check/version.h"
 #include "probes/control/sha256/sha256.h"
 #include "probes/documents/node.h"
-#include "reports/evidence/write_evidence.h"
 
 namespace dlc {
 namespace {
@@ -158,7 +158,11 @@ Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
     if (sign.command.empty() || sign.public_key.empty() || !sign.key.empty()) {
       return Error{ErrorCode::kInvalidInput, "--sign-cmd and --sign-pub go together, without --sign-key", ""};
     }
-    auto signer = MakeCommandSigner(sign.command, sign.public_key, Interrupted());
+    auto key = LoadPublicKey(sign.public_key);
+    if (!key) {
+      return key.error();
+    }
+    auto signer = MakeCommandSigner({sign.command, std::move(key).value(), timeouts::kSignCommand, nullptr});
     if (!signer) {
       return signer.error();
     }

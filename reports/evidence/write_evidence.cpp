@@ -93,6 +93,16 @@ Result<Evidence> MakeEvidence(const Report& report, const std::vector<Digest>& p
   return evidence;
 }
 
+std::vector<NewFile> EvidenceFiles(const Evidence& evidence) {
+  std::vector<NewFile> files;
+  if (!evidence.bundle.empty()) {
+    files.push_back({kBundleFileName, evidence.bundle, 0644});
+    files.push_back({kEnvelopeFileName, evidence.envelope, 0644});
+  }
+  files.push_back({kStatementFileName, evidence.statement, 0644});
+  return files;
+}
+
 Result<std::vector<std::string>> WriteEvidence(const std::string& directory,
                                                const Evidence& evidence) {
   for (const char* name : {kBundleFileName, kEnvelopeFileName, kStatementFileName}) {
@@ -102,12 +112,7 @@ Result<std::vector<std::string>> WriteEvidence(const std::string& directory,
                    "it is another run's evidence: choose another --out directory"};
     }
   }
-  std::vector<NewFile> files;
-  if (!evidence.bundle.empty()) {
-    files.push_back({kBundleFileName, evidence.bundle, 0644});
-    files.push_back({kEnvelopeFileName, evidence.envelope, 0644});
-  }
-  files.push_back({kStatementFileName, evidence.statement, 0644});
+  const std::vector<NewFile> files = EvidenceFiles(evidence);
   if (auto written = WriteNewFiles(directory, files); !written) {
     return written.error();
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/evidence/file_bytes.h"
 #include "reports/evidence/signer.h"
 #include "reports/report.h"
 
@@ -26,6 +27,9 @@ struct Evidence {
 /// kInvalidInput (the policy is not UTF-8, too large), the signer's errors, or kInternal.
 Result<Evidence> MakeEvidence(const Report& report, const std::vector<Digest>& policy_digests,
                               Signer* signer);
+
+/// The files of `evidence`, bundle first; unsigned: only the statement.
+std::vector<NewFile> EvidenceFiles(const Evidence& evidence);
 
 /// Writes evidence.sigstore.json, evidence.dsse.json, evidence.statement.json (0644) into
 /// `directory`, all or none; unsigned: only the statement. Refuses a directory that holds any of
