@@ -43,7 +43,7 @@ struct RegistryConfig {
   std::optional<std::chrono::seconds> timeout;  ///< absent: timeouts::kRegistry
 };
 
-struct ImageSource {
+struct ImageInput {
   ConfigText reference;  ///< an ImageReference; the DIR of "oci:DIR[:tag]" is resolved like a path
   std::vector<ConfigPath> manifests;  ///< files with RayCluster, Pods, Nodes
   RegistryConfig registry;
@@ -78,7 +78,7 @@ struct Config {
   std::string file;   ///< as the user named it
   std::string bytes;  ///< of the whole file: travels in the evidence
   TargetConfig target;
-  ImageSource image;
+  ImageInput image;
   ClusterConfig cluster;
   RayFiles ray;
   ConfigPath checkpoint_path;
