@@ -271,7 +271,8 @@ void Read(Json& json, std::map<std::string, T>& out, ReadState& state) {
 /// Names the first key that no field reads.
 template <class S>
 void FailUnknownKey(const Json& json, ReadState& state) {
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& item : json.items()) {
+    const std::string& key = item.key();  // clang 14 captures no structured binding in a lambda
     const bool known = std::apply(
         [&](const auto&... fields) { return ((key == fields.key) || ...); }, FieldsOf<S>::kFields);
     if (!known) {
