@@ -8,6 +8,7 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kQuotedLength = 60;
+constexpr std::size_t kLongestName = 100;  // the edit distance takes quadratic time
 
 Error MustBe(std::string_view what, const DocNode& node, std::string hint) {
   return Error{ErrorCode::kInvalidInput,
@@ -171,14 +172,14 @@ Result<double> DocNode::AsDouble() const {
   return MustBe("a number", *this, NumberHint(*this));
 }
 
-Error DocumentError(const std::string& file, int line, std::string message, std::string hint) {
+Error DocumentError(const std::string& file, int line, const std::string& message,
+                    std::string hint) {
   const std::string place = line > 0 ? file + ": line " + std::to_string(line) + ": " : file + ": ";
   return Error{ErrorCode::kInvalidInput, place + message, std::move(hint)};
 }
 
 std::string NearestName(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t kLongestWord = 100;  // the distance is quadratic; no name is that long
-  if (word.size() > kLongestWord) {
+  if (word.size() > kLongestName) {
     return "";
   }
   const std::string lower = Lower(word);

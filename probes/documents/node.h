@@ -124,7 +124,8 @@ Result<Document> ReadDocument(const std::string& path, const DocumentLimits& lim
 Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes);
 
 /// "FILE: line L: MESSAGE" as kInvalidInput; without the line when it is 0.
-Error DocumentError(const std::string& file, int line, std::string message, std::string hint = "");
+Error DocumentError(const std::string& file, int line, const std::string& message,
+                    std::string hint = "");
 
 /// The candidate nearest to `word` by edit distance (swapped neighbours count one, case nothing; at
 /// most a third of the word's length, but one edit from three letters on), or "". For "did you mean

@@ -15,6 +15,7 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kPiece = 65536;
+constexpr std::size_t kMebibyte = 1U << 20U;
 
 class FileHandle {
  public:
@@ -47,7 +48,6 @@ Error SystemError(const std::string& path, int code) {
 }
 
 std::string SizeText(std::size_t bytes) {
-  constexpr std::size_t kMebibyte = 1U << 20U;
   return bytes >= kMebibyte && bytes % kMebibyte == 0 ? std::to_string(bytes / kMebibyte) + " MiB"
                                                       : std::to_string(bytes) + " bytes";
 }
@@ -76,6 +76,38 @@ Result<void> AwaitInput(const std::string& path, int fd, const Deadline& deadlin
   }
 }
 
+/// Refuses what is no file to read, before a byte of it is.
+Result<void> CheckKind(const std::string& path, const struct stat& info, std::size_t max_bytes) {
+  if (S_ISDIR(info.st_mode)) {
+    return Error{ErrorCode::kInvalidInput, path + ": is a directory", "name a file in it"};
+  }
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
+    return Error{ErrorCode::kInvalidInput, path + ": is not a regular file or a pipe", ""};
+  }
+  if (info.st_size > 0 && static_cast<std::size_t>(info.st_size) > max_bytes) {
+    return TooLarge(path, max_bytes);
+  }
+  return {};
+}
+
+/// Appends what one read gives; false at the end of the file.
+Result<bool> ReadPiece(const std::string& path, int fd, std::size_t max_bytes, std::string& bytes) {
+  const std::size_t had = bytes.size();
+  const std::size_t spare = bytes.capacity() - had;
+  const std::size_t room = std::min(spare > 0 ? spare : kPiece, max_bytes + 1 - had);
+  bytes.resize(had + room);
+  const ssize_t got = ::read(fd, bytes.data() + had, room);
+  const int code = errno;
+  bytes.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (got < 0 && code != EINTR && code != EAGAIN) {
+    return SystemError(path, code);
+  }
+  if (bytes.size() > max_bytes) {
+    return TooLarge(path, max_bytes);
+  }
+  return got != 0;
+}
+
 }  // namespace
 
 Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes) {
@@ -85,14 +117,8 @@ Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
     return SystemError(path, errno);
   }
-  if (S_ISDIR(info.st_mode)) {
-    return Error{ErrorCode::kInvalidInput, path + ": is a directory", "name a file in it"};
-  }
-  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
-    return Error{ErrorCode::kInvalidInput, path + ": is not a regular file or a pipe", ""};
-  }
-  if (info.st_size > 0 && static_cast<std::size_t>(info.st_size) > max_bytes) {
-    return TooLarge(path, max_bytes);
+  if (auto readable = CheckKind(path, info, max_bytes); !readable) {
+    return std::move(readable).error();
   }
   const Deadline deadline = Deadline::After(timeouts::kInputPipe);
   std::string bytes;
@@ -104,21 +130,12 @@ Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes
         return std::move(arrived).error();
       }
     }
-    const std::size_t had = bytes.size();
-    const std::size_t room =
-        std::min(had < bytes.capacity() ? bytes.capacity() - had : kPiece, max_bytes + 1 - had);
-    bytes.resize(had + room);
-    const ssize_t got = ::read(file.get(), bytes.data() + had, room);
-    const int code = errno;
-    bytes.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) {
+    const auto more = ReadPiece(path, file.get(), max_bytes, bytes);
+    if (!more) {
+      return more.error();
+    }
+    if (!*more) {
       return bytes;
-    }
-    if (got < 0 && code != EINTR && code != EAGAIN) {
-      return SystemError(path, code);
-    }
-    if (bytes.size() > max_bytes) {
-      return TooLarge(path, max_bytes);
     }
   }
 }

@@ -41,8 +41,8 @@ StrictMap::StrictMap(std::string file, const DocNode& node, std::string where)
   }
 }
 
-Error StrictMap::At(const DocNode& node, std::string message, std::string hint) const {
-  return DocumentError(file_, node.line, std::move(message), std::move(hint));
+Error StrictMap::At(const DocNode& node, const std::string& message, std::string hint) const {
+  return DocumentError(file_, node.line, message, std::move(hint));
 }
 
 std::string StrictMap::Name(std::string_view key) const {

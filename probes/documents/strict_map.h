@@ -47,7 +47,7 @@ class StrictMap {
   bool Has(std::string_view key) const { return node_.Find(key) != nullptr; }
   const std::string& file() const { return file_; }
   /// Error at a node of this file.
-  Error At(const DocNode& node, std::string message, std::string hint = "") const;
+  Error At(const DocNode& node, const std::string& message, std::string hint = "") const;
 
   /// The first error so far, for a reader that leaves keys to others and so cannot Finish.
   bool failed() const { return failed_; }

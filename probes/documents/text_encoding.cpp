@@ -1,39 +1,59 @@
 #include "probes/documents/text_encoding.h"
 
-#include <algorithm>
-
 namespace dlc {
 namespace {
 
 using Byte = unsigned char;
 
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
 bool IsContinuation(Byte byte) {
   return (byte & 0xC0U) == 0x80U;
 }
 
-/// Length of the well-formed sequence at the start of `bytes`, or 0 (Unicode standard, table 3-7).
-std::size_t SequenceLength(std::string_view bytes) {
-  const auto at = [&](std::size_t i) {
-    return i < bytes.size() ? static_cast<Byte>(bytes[i]) : Byte{0};
-  };
-  const Byte lead = at(0);
+/// The range of the second byte, which alone depends on the first: it shuts out overlong forms,
+/// surrogates and what lies beyond U+10FFFF (Unicode standard, table 3-7).
+bool IsSecond(Byte lead, Byte second) {
+  switch (lead) {
+    case 0xE0:
+      return second >= 0xA0 && second <= 0xBF;
+    case 0xED:
+      return second >= 0x80 && second <= 0x9F;
+    case 0xF0:
+      return second >= 0x90 && second <= 0xBF;
+    case 0xF4:
+      return second >= 0x80 && second <= 0x8F;
+    default:
+      return IsContinuation(second);
+  }
+}
+
+std::size_t LengthByLead(Byte lead) {
   if (lead < 0x80) {
     return 1;
   }
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    return IsContinuation(at(1)) ? 2 : 0;
+  if (lead < 0xC2 || lead > 0xF4) {
+    return 0;
   }
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const Byte low = lead == 0xE0 ? 0xA0 : 0x80;
-    const Byte high = lead == 0xED ? 0x9F : 0xBF;
-    return at(1) >= low && at(1) <= high && IsContinuation(at(2)) ? 3 : 0;
+  return lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+/// Length of the well-formed sequence at the start of `bytes`, or 0. Precondition: not empty.
+std::size_t SequenceLength(std::string_view bytes) {
+  const auto lead = static_cast<Byte>(bytes[0]);
+  const std::size_t length = LengthByLead(lead);
+  if (length == 0 || length > bytes.size()) {
+    return 0;
   }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const Byte low = lead == 0xF0 ? 0x90 : 0x80;
-    const Byte high = lead == 0xF4 ? 0x8F : 0xBF;
-    return at(1) >= low && at(1) <= high && IsContinuation(at(2)) && IsContinuation(at(3)) ? 4 : 0;
+  if (length > 1 && !IsSecond(lead, static_cast<Byte>(bytes[1]))) {
+    return 0;
   }
-  return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (!IsContinuation(static_cast<Byte>(bytes[i]))) {
+      return 0;
+    }
+  }
+  return length;
 }
 
 std::optional<BadText> BadControl(std::string_view bytes, std::size_t i) {
@@ -48,11 +68,11 @@ std::optional<BadText> BadControl(std::string_view bytes, std::size_t i) {
   if (c == '\r') {
     return BadText{offset, "carriage return without line feed", "end lines with LF or CRLF"};
   }
-  constexpr std::string_view kHex = "0123456789abcdef";
   const auto value = static_cast<Byte>(c);
-  return BadText{offset,
-                 std::string("control character 0x") + kHex[value >> 4U] + kHex[value & 15U],
-                 "remove it, or write it as an escape in double quotes"};
+  return BadText{
+      offset,
+      std::string("control character 0x") + kHexDigits[value >> 4U] + kHexDigits[value & 15U],
+      "remove it, or write it as an escape in double quotes"};
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ Json* Member(Json& object, const char* key) {
 }
 
 void FailUnknownKey(std::span<const Field> fields, const Json& json, ReadState& state) {
-  for (const auto& [key, value] : json.get_ref<const Json::object_t&>()) {
-    const auto same = [&name = key](const Field& field) { return name == field.key; };
+  for (const auto& member : json.get_ref<const Json::object_t&>()) {
+    const auto same = [&](const Field& field) { return member.first == field.key; };
     if (std::none_of(fields.begin(), fields.end(), same)) {
-      return state.Fail("unknown key '" + key + "'");
+      return state.Fail("unknown key '" + member.first + "'");
     }
   }
 }

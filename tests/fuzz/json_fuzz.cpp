@@ -1,0 +1,6 @@
+#include "tests/fuzz/document_property.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  dlc::DemandBoundedDocument(dlc::FuzzText(data, size), "f.json");
+  return 0;
+}
