@@ -127,14 +127,14 @@ DigestDemand::DigestDemand(const Observations& observations, const Policy& polic
   }
   for (const Digest& digest : policy.image.digests) {
     accepted_.push_back(digest.ToString());
-    if (served() != nullptr && !served()->FormOf(digest).empty()) {
+    if (Served() != nullptr && !Served()->FormOf(digest).empty()) {
       policy_is_served_ = true;
     } else {
       unresolved_.push_back(digest);
     }
   }
-  if (served() != nullptr && (policy_is_served_ || policy.image.digests.empty())) {
-    for (const std::string& text : served()->texts()) {
+  if (Served() != nullptr && (policy_is_served_ || policy.image.digests.empty())) {
+    for (const std::string& text : Served()->Texts()) {
       if (!Contains(accepted_, text)) {
         accepted_.push_back(text);
       }
@@ -142,8 +142,8 @@ DigestDemand::DigestDemand(const Observations& observations, const Policy& polic
   }
 }
 
-std::string DigestDemand::source() const {
-  const std::string observed = "observation:servedImage";
+std::string DigestDemand::Source() const {
+  std::string observed = "observation:servedImage";
   if (policy_.image.digests.empty()) {
     return observed;
   }
@@ -151,11 +151,11 @@ std::string DigestDemand::source() const {
 }
 
 DigestDemand::Answer DigestDemand::Judge(const RunningImage& image) const {
-  const std::string form = served() == nullptr ? "" : served()->FormOf(image.digest);
+  const std::string form = Served() == nullptr ? "" : Served()->FormOf(image.digest);
   if (Contains(accepted_, image.digest.ToString())) {
     return {Match::kAccepted, form.empty() ? "a digest of the policy" : form};
   }
-  const std::string refusal = served() == nullptr ? "" : served()->RefusalOf(image.digest);
+  const std::string refusal = Served() == nullptr ? "" : Served()->RefusalOf(image.digest);
   if (!refusal.empty()) {
     return {Match::kRejected, refusal};
   }
@@ -170,10 +170,10 @@ DigestDemand::Answer DigestDemand::Judge(const RunningImage& image) const {
     };
     if (!unresolved_.empty() &&
         std::all_of(unresolved_.begin(), unresolved_.end(), other_release)) {
-      return {Match::kRejected, "release " + release->name + ", not a release that is demanded"};
+      return {Match::kRejected, "not a release that the policy pins"};
     }
   }
-  if (served() == nullptr) {
+  if (Served() == nullptr) {
     return {Match::kUnresolved,
             "the registry's answer is needed to tell an index from its members"};
   }
@@ -182,14 +182,14 @@ DigestDemand::Answer DigestDemand::Judge(const RunningImage& image) const {
                                     ShortDigest(unresolved_.front()) +
                                     " of the policy, so the members of that one are not known"};
   }
-  if (image.bare && !served()->configs_complete()) {
+  if (image.bare && !Served()->ConfigsComplete()) {
     return {Match::kUnresolved, "it is a config digest, and the image's config was not seen"};
   }
   return {Match::kRejected, "no digest of the image that is served"};
 }
 
 Digest DigestDemand::ContentKey(const Digest& digest) const {
-  return served() != nullptr && !served()->FormOf(digest).empty() ? served()->root() : digest;
+  return Served() != nullptr && !Served()->FormOf(digest).empty() ? Served()->Root() : digest;
 }
 
 const KnownRelease* ReleaseOf(const Digest& digest, const DigestDemand& demand,
@@ -214,9 +214,10 @@ std::string CompareReleases(const KnownRelease& a, const KnownRelease& b) {
     if (other == b.contents.end()) {
       continue;
     }
-    std::string& list = version == other->second ? agree : differ;
-    list += (list.empty() ? "" : ", ") + part + " (" + version +
-            (version == other->second ? "" : ", " + other->second) + ")";
+    const bool same = version == other->second;
+    std::string& list = same ? agree : differ;
+    list.append(list.empty() ? "" : ", ").append(part).append(" (").append(version);
+    list.append(same ? "" : ", " + other->second).append(")");
   }
   if (differ.empty()) {
     return {};

@@ -35,12 +35,12 @@ class ServedDigests {
   /// What else of the index it is, that can not be what runs: "the linux/arm64 member ..", "an
   /// attestation ..". "" when it is no such part.
   std::string RefusalOf(const Digest& digest) const;
-  const std::vector<std::string>& texts() const { return texts_; }
+  const std::vector<std::string>& Texts() const { return texts_; }
   /// Platforms that can run: {"linux/amd64"}. Empty when a lone manifest's config was not seen.
-  const std::vector<std::string>& platforms() const { return platforms_; }
+  const std::vector<std::string>& Platforms() const { return platforms_; }
   /// False when a config digest is missing, so that a bare imageID cannot be told.
-  bool configs_complete() const { return configs_complete_; }
-  const Digest& root() const { return root_; }
+  bool ConfigsComplete() const { return configs_complete_; }
+  const Digest& Root() const { return root_; }
 
  private:
   void Accept(const Digest& digest, const std::string& form);
@@ -73,13 +73,13 @@ class DigestDemand {
 
   Answer Judge(const RunningImage& image) const;
   /// Digests that are right, for an assertion. Empty when nothing says what is right.
-  const std::vector<std::string>& accepted() const { return accepted_; }
+  const std::vector<std::string>& Accepted() const { return accepted_; }
   /// Where `accepted` comes from, for an assertion.
-  std::string source() const;
+  std::string Source() const;
   /// nullptr unless the registry's answer was seen.
-  const ServedDigests* served() const { return served_.empty() ? nullptr : &served_.front(); }
+  const ServedDigests* Served() const { return served_.empty() ? nullptr : &served_.front(); }
   /// One of the policy's digests is the served image's.
-  bool policy_is_served() const { return policy_is_served_; }
+  bool PolicyIsServed() const { return policy_is_served_; }
 
   /// Digests of one image have one key: all forms of the served image share one.
   Digest ContentKey(const Digest& digest) const;

@@ -126,7 +126,7 @@ void JudgeServed(const Ground& g, Judge& judge) {
     judge.Unseen(kServed.id, subject, kServedName, g.o.served_image);
     return;
   }
-  const ServedDigests& served = *g.demand.served();
+  const ServedDigests& served = *g.demand.Served();
   // The digest that shows agreement: one of the policy's, else the root, which then does not.
   const auto match = std::find_if(digests.begin(), digests.end(), [&](const Digest& digest) {
     return !served.FormOf(digest).empty();
@@ -134,14 +134,14 @@ void JudgeServed(const Ground& g, Judge& judge) {
   const Digest shown = match == digests.end() ? image->digest : *match;
   std::vector<Assertion> assertions = {{"digest served by the registry", Op::kIn, Texts(digests),
                                         shown.ToString(), "", "policy:image.digests"}};
-  if (!served.platforms().empty()) {
-    assertions.push_back({"platform", Op::kIn, served.platforms(),
+  if (!served.Platforms().empty()) {
+    assertions.push_back({"platform", Op::kIn, served.Platforms(),
                           PlatformWithoutVariant(g.policy.image.platform), "",
                           "observation:servedImage"});
   }
   if (const auto reference = ImageReference::Parse(image->reference);
       reference && !reference->digest.empty()) {
-    assertions.push_back({"digest in the reference", Op::kIn, served.texts(),
+    assertions.push_back({"digest in the reference", Op::kIn, served.Texts(),
                           reference->digest.ToString(), "", "observation:servedImage"});
   }
   if (!image->header_digest.empty()) {
@@ -194,8 +194,9 @@ std::vector<Judged> JudgedContainers(const Ground& g, const Pod& pod, std::strin
 void AddNotes(const Pod& pod, const std::vector<Judged>& judged, Finding& finding) {
   const auto reference = ImageReference::Parse(RayContainer(pod)->image);
   for (const Judged& one : judged) {
-    finding.notes.push_back(one.status->name + ": " + ShortDigest(one.image.digest) + " is " +
-                            one.answer.text);
+    const bool unresolved = one.answer.match == DigestDemand::Match::kUnresolved;
+    finding.notes.push_back(one.status->name + ": " + ShortDigest(one.image.digest) +
+                            (unresolved ? ": " : " is ") + one.answer.text);
     if (!one.image.repository.empty() && reference && one.image.repository != reference->Name()) {
       finding.notes.push_back(one.status->name + ": the node knows this content as " +
                               one.image.repository + "; the pod asks for " + reference->Name());
@@ -217,6 +218,19 @@ Finding& UnknownPod(const Ground& g, const Subject& subject, const std::vector<J
        it->status->name + " runs " + it->image.digest.ToString() + ": " + it->answer.text, ""});
 }
 
+std::string RejectionText(const Ground& g, const std::vector<Judged>& judged) {
+  std::string text;
+  for (const Judged& one : judged) {
+    if (one.answer.match == DigestDemand::Match::kRejected) {
+      text.append(text.empty() ? "" : "; ").append(one.status->name).append(" runs ");
+      text.append(one.image.digest.ToString());
+      text.append(ReleaseRemark(ReleaseOf(one.image.digest, g.demand, g.policy)));
+      text.append(", which is ").append(one.answer.text);
+    }
+  }
+  return text;
+}
+
 void JudgeStartedPod(const Ground& g, const Pod& pod, const Subject& subject, Judge& judge) {
   std::string unseen_init;
   const auto judged = JudgedContainers(g, pod, unseen_init);
@@ -231,12 +245,15 @@ void JudgeStartedPod(const Ground& g, const Pod& pod, const Subject& subject, Ju
   std::vector<Assertion> assertions;
   for (const Judged& one : judged) {
     if (one.answer.match != DigestDemand::Match::kUnresolved) {
-      assertions.push_back({"imageID of " + one.status->name, Op::kIn, g.demand.accepted(),
-                            one.image.digest.ToString(), "", g.demand.source()});
+      assertions.push_back({"imageID of " + one.status->name, Op::kIn, g.demand.Accepted(),
+                            one.image.digest.ToString(), "", g.demand.Source()});
     }
   }
   Finding& finding = judge.Decide(kPodRuns.id, subject, std::move(assertions));
   AddNotes(pod, judged, finding);
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = RejectionText(g, judged);
+  }
   if (!unseen_init.empty()) {
     finding.notes.push_back("the imageID of init container " + unseen_init + " was not seen");
   }
@@ -266,20 +283,22 @@ void JudgePod(const Ground& g, const Pod& pod, const Subject& subject, const Con
 // --- one RayCluster
 
 void DecideCluster(const Ground& g, const Subject& subject,
-                   const std::vector<RunningContent>& contents, Judge& judge) {
+                   const std::vector<RunningContent>& contents, std::size_t images, Judge& judge) {
   Finding& finding =
       judge.Decide(kOneDigest.id, subject,
                    {{"different images of the pods", Op::kEq, std::int64_t{1},
-                     static_cast<std::int64_t>(contents.size()), "", "observation:cluster.pods"}});
+                     static_cast<std::int64_t>(images), "", "observation:cluster.pods"}});
   if (finding.verdict != Verdict::kFail) {
     finding.notes.push_back(ContentText(contents.front(), g.demand, g.policy));
     return;
   }
-  finding.actual = std::to_string(contents.size());
+  std::string list;
   for (const RunningContent& content : contents) {
-    finding.actual += "; " + ContentText(content, g.demand, g.policy);
+    list += (list.empty() ? "" : "; ") + ContentText(content, g.demand, g.policy);
   }
-  finding.reason.message = "the pods run different images: " + finding.actual;
+  finding.actual =
+      (images < contents.size() ? "at least " : "") + std::to_string(images) + ": " + list;
+  finding.reason.message = "the pods run different images: " + list;
   const KnownRelease* first = ReleaseOf(contents[0].image.digest, g.demand, g.policy);
   const KnownRelease* second = ReleaseOf(contents[1].image.digest, g.demand, g.policy);
   if (first != nullptr && second != nullptr) {
@@ -315,7 +334,8 @@ void JudgeCluster(const Ground& g, const RayPodGroup& group, const PodSubjects& 
   }
   const auto [contents, without_digest] = GroupByContent(group.pods, g.demand, subjects);
   const std::string missing = MissingPods(group, without_digest);
-  if (contents.size() > 1 && !ShownToDiffer(contents, g.demand, g.policy)) {
+  const std::size_t images = ShownImages(contents, g.demand, g.policy);
+  if (contents.size() > 1 && images == 1) {
     Finding& finding = judge.Unknown(
         kOneDigest.id, subject,
         {"unavailable",
@@ -327,7 +347,7 @@ void JudgeCluster(const Ground& g, const RayPodGroup& group, const PodSubjects& 
       finding.notes.push_back(ContentText(content, g.demand, g.policy));
     }
   } else if (contents.size() > 1 || missing.empty()) {
-    DecideCluster(g, subject, contents, judge);
+    DecideCluster(g, subject, contents, images, judge);
   } else {
     judge.Unknown(kOneDigest.id, subject, {"unavailable", missing, ""});
   }
@@ -405,6 +425,13 @@ void JudgeReference(const UsedReference& used, Judge& judge) {
   Finding& finding =
       judge.Decide(kPinned.id, subject,
                    {{"reference has @sha256", Op::kEq, true, pinned, "", "observation:cluster"}});
+  if (finding.verdict == Verdict::kFail) {
+    finding.expected = reference->Name() + "@sha256:...";
+    finding.actual = used.text;
+    finding.reason.message = reference->tag.empty()
+                                 ? "neither tag nor digest: the registry's latest is pulled"
+                                 : "tag " + reference->tag + " can be moved to another image";
+  }
   if (!used.places.empty()) {
     finding.notes.push_back("written in " + NameSome(used.places));
   }
@@ -458,7 +485,7 @@ void JudgeNode(const Ground& g, const std::string& name, const Node* node, Judge
   }
   const std::string own = "linux/" + node->architecture;
   judge.Decide(kArchitecture.id, subject,
-               {{"platform of the node", Op::kIn, g.demand.served()->platforms(), own, "",
+               {{"platform of the node", Op::kIn, g.demand.Served()->Platforms(), own, "",
                  "observation:servedImage"},
                 {"platform of the node", Op::kEq, PlatformWithoutVariant(g.policy.image.platform),
                  own, "", "policy:image.platform"}});
@@ -478,7 +505,7 @@ void JudgeArchitecture(const Ground& g, Judge& judge) {
     judge.Unseen(kArchitecture.id, all, kServedName, g.o.served_image);
     return;
   }
-  if (g.demand.served()->platforms().empty()) {
+  if (g.demand.Served()->Platforms().empty()) {
     judge.Unseen(kArchitecture.id, all, "the image's config", g.o.served_image.value().config);
     return;
   }

@@ -132,7 +132,7 @@ void JudgeKind(const Observations& o, const Policy& policy, Judge& judge) {
 std::string ContentsText(const KnownRelease& release) {
   std::string text;
   for (const auto& [part, version] : release.contents) {
-    text += (text.empty() ? "" : ", ") + part + " " + version;
+    text.append(text.empty() ? "" : ", ").append(part).append(" ").append(version);
   }
   return text;
 }
@@ -141,7 +141,7 @@ void UnknownContent(const Observations& o, const Subject& subject, const Running
                     const DigestDemand& demand, const std::vector<std::string>& names,
                     Judge& judge) {
   const bool of_served =
-      demand.served() != nullptr && !demand.served()->FormOf(content.image.digest).empty();
+      demand.Served() != nullptr && !demand.Served()->FormOf(content.image.digest).empty();
   const std::string pods = Count(content.pods.size(), "pod") + ": " + NameSome(content.pods);
   if (of_served) {
     // All digests of the served image are known, and no release has one of them.
@@ -187,10 +187,14 @@ void JudgeContent(const Observations& o, const Policy& policy, const RunningCont
     known.notes.push_back("release " + release->name + " by the policy: " + contents);
   }
   const auto& problems = release->known_problems;
-  judge.Decide(kProblems.id, subject,
-               {{"known problems of release " + release->name, Op::kAbsent, std::monostate{},
-                 problems.empty() ? AssertedValue{} : AssertedValue{problems}, "",
-                 "policy:image.releases"}});
+  Finding& finding =
+      judge.Decide(kProblems.id, subject,
+                   {{"known problems of release " + release->name, Op::kAbsent, std::monostate{},
+                     problems.empty() ? AssertedValue{} : AssertedValue{problems}, "",
+                     "policy:image.releases"}});
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = "release " + release->name + ": " + finding.actual;
+  }
 }
 
 void JudgeReleases(const Observations& o, const Policy& policy, Judge& judge) {

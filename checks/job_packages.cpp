@@ -124,12 +124,13 @@ const std::string* ImageVersion(const JobPackagesPolicy& policy, const std::stri
 }
 
 /// Whether the image's version satisfies the request, so that the installer may leave it alone.
-/// nullopt: it cannot be told.
+/// nullopt: the versions cannot be compared.
 std::optional<bool> ImageSatisfies(const RequestedPackage& package, const std::string& held) {
-  if (FromConda(package)) {
-    return false;  // conda makes an environment of its own
+  // conda makes an environment of its own, and a URL is installed whatever is there.
+  if (FromConda(package) || IsDirectReference(package)) {
+    return false;
   }
-  return IsDirectReference(package) ? std::nullopt : SpecifierAdmits(package.specifier, held);
+  return SpecifierAdmits(package.specifier, held);
 }
 
 void JudgeProtected(const RayJob& job, const Subject& subject, const JobPackagesPolicy& policy,
@@ -161,39 +162,44 @@ void JudgeProtected(const RayJob& job, const Subject& subject, const JobPackages
       judge.Decide(kProtected.id, subject,
                    {{"protected packages in runtime_env", Op::kAbsent, std::monostate{},
                      NoneOr(std::move(requested)), "", kObserved}});
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = "the job installs what the image promises: " + finding.actual;
+  }
   finding.notes = std::move(notes);
   AddAdditions(job, policy, finding);
 }
 
-/// One package that the image holds too.
-struct Override {
-  Assertion assertion;
-  std::string note;
+/// What a job asks of the packages that the image holds too.
+struct Comparison {
+  std::vector<Assertion> assertions;
+  List notes;
+  List replaced;    // "transformers 5.13.0 by transformers==4.46.3"
+  List unreadable;  // requests whose version cannot be compared
 };
 
-Override CompareWithImage(const RequestedPackage& package, const std::string& name,
-                          const std::string& held) {
-  const std::string metric = name + " of the job";
-  const std::string source = "policy:job_packages.image_packages." + name;
-  const auto admits = ImageSatisfies(package, held);
-  if (admits.value_or(false)) {
-    return {{metric, Op::kEq, held, held, "", source},
-            Shown(package) + " admits the image's " + held + ": it may be satisfied already"};
+void CompareWithImage(const RequestedPackage& package, const std::string& name,
+                      const std::string& held, Comparison& c) {
+  const auto satisfied = ImageSatisfies(package, held);
+  if (!satisfied) {
+    c.unreadable.push_back(Shown(package));
+    return;
   }
-  const std::string pinned = PinnedVersion(package.specifier);
-  const std::string wanted = pinned.empty() ? Shown(package) : pinned;
-  const std::string remark =
-      FromConda(package) ? "conda installs its own copy of " + name
-      : admits           ? ""
-               : "the version in '" + Shown(package) + "' cannot be compared with the image's";
-  return {{metric, Op::kEq, held, wanted, "", source}, remark};
+  const std::string pinned = FromConda(package) ? "" : PinnedVersion(package.specifier);
+  const std::string wanted = *satisfied ? held : pinned.empty() ? Shown(package) : pinned;
+  c.assertions.push_back({name + " of the job", Op::kEq, held, wanted, "",
+                          "policy:job_packages.image_packages." + name});
+  if (*satisfied) {
+    c.notes.push_back(Shown(package) + " admits the image's " + held +
+                      ": it may be satisfied already");
+  } else {
+    c.replaced.push_back(name + " " + held + " by " + Shown(package));
+  }
 }
 
 void JudgeOverrides(const RayJob& job, const Subject& subject, const JobPackagesPolicy& policy,
                     Judge& judge) {
   List names;
-  List notes;
-  std::vector<Assertion> assertions;
+  Comparison c;
   for (const RequestedPackage& package : job.runtime_env.packages) {
     const auto name = InstalledName(package);
     if (!name || FindPattern(policy.protected_names, *name) != nullptr) {
@@ -201,11 +207,7 @@ void JudgeOverrides(const RayJob& job, const Subject& subject, const JobPackages
     }
     names.push_back(*name);
     if (const std::string* held = ImageVersion(policy, *name)) {
-      Override override = CompareWithImage(package, *name, *held);
-      assertions.push_back(std::move(override.assertion));
-      if (!override.note.empty()) {
-        notes.push_back(std::move(override.note));
-      }
+      CompareWithImage(package, *name, *held, c);
     }
   }
   if (policy.image_packages.empty() && !names.empty()) {
@@ -217,11 +219,22 @@ void JudgeOverrides(const RayJob& job, const Subject& subject, const JobPackages
                    ""});
     return;
   }
-  if (assertions.empty()) {
-    assertions.push_back({"packages of the image in runtime_env", Op::kAbsent, std::monostate{},
-                          std::monostate{}, "", kObserved});
+  if (c.replaced.empty() && !c.unreadable.empty()) {
+    judge.Unknown(
+        kOverrides.id, subject,
+        {"invalid-input",
+         "the version cannot be compared with the image's: " + NameSome(c.unreadable), ""});
+    return;
   }
-  judge.Decide(kOverrides.id, subject, std::move(assertions)).notes = std::move(notes);
+  if (c.assertions.empty()) {
+    c.assertions.push_back({"packages of the image in runtime_env", Op::kAbsent, std::monostate{},
+                            std::monostate{}, "", kObserved});
+  }
+  Finding& finding = judge.Decide(kOverrides.id, subject, std::move(c.assertions));
+  finding.notes = std::move(c.notes);
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = "the job replaces " + NameSome(c.replaced, c.replaced.size());
+  }
 }
 
 void JudgeSource(const RayJob& job, const Subject& subject, Judge& judge) {

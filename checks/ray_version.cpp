@@ -206,6 +206,15 @@ void JudgeOne(const Ground& g, const Subject& subject, const Reported& r, Judge&
   Finding& finding = judge.Decide(kOne.id, subject, std::move(assertions));
   AddTable("Ray", r.ray, finding);
   AddTable("Python", r.python, finding);
+  if (!dashboard.empty()) {
+    finding.notes.push_back("/api/version says Ray " + dashboard);
+  }
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = "the versions differ: ";
+    for (const std::string& note : finding.notes) {
+      finding.reason.message += (&note == &finding.notes.front() ? "" : "; ") + note;
+    }
+  }
 }
 
 // --- the expected version
@@ -418,6 +427,12 @@ void JudgeSpecOf(const Ground& g, const RayCluster& cluster, Judge& judge) {
     return;
   }
   Finding& finding = judge.Decide(kSpec.id, subject, std::move(assertions));
+  if (finding.verdict == Verdict::kFail) {
+    finding.reason.message = "spec.rayVersion says " + cluster.ray_version + "; " +
+                             (running.empty() ? "" : "Ray " + running + " runs") +
+                             (running.empty() || label.empty() ? "" : ", ") +
+                             (label.empty() ? "" : "the image's label says " + label);
+  }
   if (running.empty()) {
     finding.notes.emplace_back("the Ray that runs was not seen: compared with the image's label");
   }

@@ -246,7 +246,13 @@ std::vector<Finding> JudgeRunIdentity(const Observations& o, const Policy& polic
   JudgeImage(o, judge);
   JudgeFiles(o.run, judge);
   JudgeWorkload(o.run, judge);
-  return judge.Take();
+  std::vector<Finding> findings = judge.Take();
+  for (Finding& finding : findings) {
+    if (finding.verdict == Verdict::kPass && finding.rule != kFiles.id) {
+      finding.expected = "recorded";  // the operators would say: not ""
+    }
+  }
+  return findings;
 }
 
 }  // namespace

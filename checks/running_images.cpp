@@ -35,9 +35,9 @@ RunningContents GroupByContent(const std::vector<const Pod*>& pods, const Digest
   return result;
 }
 
-bool ShownToDiffer(const std::vector<RunningContent>& contents, const DigestDemand& demand,
-                   const Policy& policy) {
-  const ServedDigests* served = demand.served();
+std::size_t ShownImages(const std::vector<RunningContent>& contents, const DigestDemand& demand,
+                        const Policy& policy) {
+  const ServedDigests* served = demand.Served();
   std::set<std::string> identities;
   bool served_runs = false;
   bool stranger_runs = false;
@@ -53,10 +53,10 @@ bool ShownToDiffer(const std::vector<RunningContent>& contents, const DigestDema
       identities.insert(demand.ContentKey(digest).hex);
     }
     const bool may_be_config =
-        content.image.bare && served != nullptr && !served->configs_complete();
+        content.image.bare && served != nullptr && !served->ConfigsComplete();
     stranger_runs = stranger_runs || (!of_served && !refused && !may_be_config);
   }
-  return identities.size() > 1 || (served_runs && stranger_runs);
+  return std::max<std::size_t>(identities.size(), served_runs && stranger_runs ? 2 : 1);
 }
 
 std::string ContentText(const RunningContent& content, const DigestDemand& demand,

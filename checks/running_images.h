@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,11 @@ struct RunningContents {
 RunningContents GroupByContent(const std::vector<const Pod*>& pods, const DigestDemand& demand,
                                const PodSubjects& subjects);
 
-/// False when two of the contents might be one image after all: an index and its member, or an
-/// image and its config. True is certain for known releases; a digest that is no part of the served
-/// image counts as another image.
-bool ShownToDiffer(const std::vector<RunningContent>& contents, const DigestDemand& demand,
-                   const Policy& policy);
+/// How many different images these are at least. Digests that are not known may be members or
+/// configs of one another; known releases, the served image and refused members of it are told
+/// apart, and a digest that is no part of the served image counts as another image.
+std::size_t ShownImages(const std::vector<RunningContent>& contents, const DigestDemand& demand,
+                        const Policy& policy);
 
 /// "sha256:... (v1.1) on 3 pods: a, b, c".
 std::string ContentText(const RunningContent& content, const DigestDemand& demand,

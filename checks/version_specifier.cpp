@@ -135,17 +135,17 @@ class VersionReader {
 
   void ReadPre(Version& version) {
     // Longer words first.
-    static constexpr std::array<std::string_view, 8> kWords = {"alpha", "beta", "preview", "pre",
-                                                               "rc",    "a",    "b",       "c"};
-    if (const auto tagged = TakeTagged(kWords)) {
+    static constexpr std::array<std::string_view, 8> words = {"alpha", "beta", "preview", "pre",
+                                                              "rc",    "a",    "b",       "c"};
+    if (const auto tagged = TakeTagged(words)) {
       const char letter = tagged->first.front();
       version.pre = {letter == 'a' ? 0 : letter == 'b' ? 1 : 2, tagged->second};
     }
   }
 
   void ReadPost(Version& version) {
-    static constexpr std::array<std::string_view, 3> kWords = {"post", "rev", "r"};
-    if (const auto tagged = TakeTagged(kWords)) {
+    static constexpr std::array<std::string_view, 3> words = {"post", "rev", "r"};
+    if (const auto tagged = TakeTagged(words)) {
       version.post = tagged->second;
     } else if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] >= '0' && rest_[1] <= '9') {
       Take("-");  // "1.0-1" is 1.0.post1
@@ -154,8 +154,8 @@ class VersionReader {
   }
 
   void ReadDev(Version& version) {
-    static constexpr std::array<std::string_view, 1> kWords = {"dev"};
-    if (const auto tagged = TakeTagged(kWords)) {
+    static constexpr std::array<std::string_view, 1> words = {"dev"};
+    if (const auto tagged = TakeTagged(words)) {
       version.dev = tagged->second;
     }
   }
@@ -222,7 +222,7 @@ bool HasPrefix(const Version& version, const Version& prefix) {
 }
 
 bool Matches(const Version& version, const Version& wanted) {
-  return ComparePublic(version, wanted) == 0 &&
+  return std::is_eq(ComparePublic(version, wanted)) &&
          (wanted.local.empty() || version.local == wanted.local);
 }
 
@@ -230,7 +230,7 @@ std::optional<bool> Compatible(const Version& version, Version wanted) {
   if (wanted.release.size() < 2) {
     return std::nullopt;  // PEP 440 forbids ~=2
   }
-  const bool enough = ComparePublic(version, wanted) >= 0;
+  const bool enough = std::is_gteq(ComparePublic(version, wanted));
   wanted.release.pop_back();
   return enough && HasPrefix(version, wanted);
 }
@@ -239,14 +239,14 @@ bool Above(const Version& version, const Version& wanted) {
   // ">1.0" admits neither 1.0.post1 nor 1.0+local, unless it names a post-release itself.
   const bool post = version.IsPostRelease() && !wanted.IsPostRelease();
   const bool excluded = SameBase(version, wanted) && (post || !version.local.empty());
-  return ComparePublic(version, wanted) > 0 && !excluded;
+  return std::is_gt(ComparePublic(version, wanted)) && !excluded;
 }
 
 bool Below(const Version& version, const Version& wanted) {
   // "<1.0" does not admit 1.0rc1, unless it names a pre-release itself.
   const bool excluded =
       SameBase(version, wanted) && version.IsPreRelease() && !wanted.IsPreRelease();
-  return ComparePublic(version, wanted) < 0 && !excluded;
+  return std::is_lt(ComparePublic(version, wanted)) && !excluded;
 }
 
 std::optional<bool> Equals(const Version& version, std::string_view wanted_text, bool prefix) {
@@ -263,11 +263,11 @@ std::optional<bool> Equals(const Version& version, std::string_view wanted_text,
 std::optional<bool> ClauseAdmits(std::string_view clause, const Version& version,
                                  std::string_view version_text) {
   // Longest first.
-  static constexpr std::array<std::string_view, 9> kOperators = {
+  static constexpr std::array<std::string_view, 9> operators = {
       "===", "==", "!=", "~=", ">=", "<=", ">", "<", "="};
-  const auto op = std::find_if(kOperators.begin(), kOperators.end(),
+  const auto op = std::find_if(operators.begin(), operators.end(),
                                [&](std::string_view word) { return clause.starts_with(word); });
-  if (op == kOperators.end()) {
+  if (op == operators.end()) {
     return std::nullopt;
   }
   std::string_view text = Trim(clause.substr(op->size()));
@@ -293,10 +293,10 @@ std::optional<bool> ClauseAdmits(std::string_view clause, const Version& version
     return Compatible(version, *wanted);
   }
   if (*op == ">=") {
-    return ComparePublic(version, *wanted) >= 0;
+    return std::is_gteq(ComparePublic(version, *wanted));
   }
   if (*op == "<=") {
-    return ComparePublic(version, *wanted) <= 0;
+    return std::is_lteq(ComparePublic(version, *wanted));
   }
   return *op == ">" ? Above(version, *wanted) : Below(version, *wanted);
 }

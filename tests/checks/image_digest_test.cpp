@@ -176,6 +176,42 @@ TEST_CASE("image-digest: a bare digest is unknown while the config was not seen"
   CHECK(About(Judged(o, Pin('a')), kRuns, "2").verdict == Verdict::kFail);
 }
 
+TEST_CASE("image-digest: an artifact never runs, whatever platform it claims") {
+  Observations o = IndexAndMember();
+  IndexMember& attestation = o.served_image.value().members[0];
+  attestation.os = "linux";
+  attestation.architecture = "amd64";
+  SetImageId(o, 1, RepoId(Of('f')));
+  const auto f = Judged(o, Pin('a'));
+  CHECK(About(f, kRuns, "2").verdict == Verdict::kFail);
+  CHECK(Notes(About(f, kRuns, "2"), "cannot run"));
+}
+
+TEST_CASE("image-digest: the fetched config tells the amd64 member's config digest") {
+  Observations o = IndexAndMember();
+  o.served_image.value().members[2].config_digest = Observed<Digest>();
+  SetImageId(o, 1, Of('c').ToString());
+  CHECK(About(Judged(o, Pin('a')), kRuns, "2").verdict == Verdict::kPass);
+}
+
+TEST_CASE("image-digest: one rejected container fails the pod beside one that is unknown") {
+  Observations o = IndexAndMember();
+  o.served_image.value().members[2].config_digest = Observed<Digest>();
+  o.served_image.value().config = Observed<ImageConfig>();
+  Pod& worker = o.cluster.pods.value()[1];
+  worker.statuses[0].image_id = Of('c').ToString();
+  ContainerSpec init = worker.spec.containers[0];
+  init.name = "wait-gcs-ready";
+  worker.spec.init_containers = {init};
+  worker.init_statuses = {worker.statuses[0]};
+  worker.init_statuses[0].name = init.name;
+  CHECK(About(Judged(o, Pin('a')), kRuns, "2").verdict == Verdict::kUnknown);
+  worker.init_statuses[0].image_id = RepoId(Of('9'));
+  const Finding finding = About(Judged(o, Pin('a')), kRuns, "2");
+  CHECK(finding.verdict == Verdict::kFail);
+  CHECK(finding.assertions.size() == 1);
+}
+
 TEST_CASE("image-digest: no policy digest compares the pods with what is served") {
   Observations o = IndexAndMember();
   const auto f = Judged(o, {});
@@ -271,7 +307,16 @@ TEST_CASE("image-digest: with a pin, a pod on another known release fails withou
   const auto f = Judged(FloatingTag('2', '2', '1'), p);
   CHECK(About(f, kRuns, "2").verdict == Verdict::kPass);
   CHECK(About(f, kRuns, "3").verdict == Verdict::kFail);
-  CHECK(Notes(About(f, kRuns, "3"), "release v1.0"));
+  CHECK(About(f, kRuns, "3").reason.message ==
+        "ray-worker runs " + Of('1').ToString() +
+            " (v1.0), which is not a release that the policy pins");
+}
+
+TEST_CASE("image-digest: a digest that may be a member does not count as another image") {
+  const Finding one = Only(Judged(FloatingTag('2', '1', '7'), TwoReleases()), kOne);
+  CHECK(one.verdict == Verdict::kFail);
+  CHECK(one.assertions[0].observed == AssertedValue{std::int64_t{2}});
+  CHECK(one.actual.starts_with("at least 2: "));
 }
 
 TEST_CASE("image-digest: two unknown digests without the registry are not shown to differ") {
@@ -407,6 +452,24 @@ TEST_CASE("image-digest: the init container that waits for the head must run the
   finding = About(Judged(o, Pin('a')), kRuns, "2");
   CHECK(finding.verdict == Verdict::kFail);
   CHECK(Has(finding.expected, "wait-gcs-ready"));
+}
+
+TEST_CASE("image-digest: pods of two namespaces are told apart") {
+  Observations o = IndexAndMember();
+  auto& pods = o.cluster.pods.value();
+  pods.push_back(pods[0]);
+  pods[2].name_space = "other";
+  const auto f = Judged(o, Pin('a'));
+  CHECK(About(f, kRuns, "ray-train/1").verdict == Verdict::kPass);
+  CHECK(About(f, kRuns, "other/1").verdict == Verdict::kPass);
+}
+
+TEST_CASE("image-digest: a cluster of many pods is told in a short line") {
+  Observations o = IndexAndMember();
+  for (int i = 3; i < 10; ++i) {
+    o.cluster.pods.value().push_back(MakePod(std::to_string(i), "worker", RepoId(Of('a'))));
+  }
+  CHECK(Notes(Only(Judged(o, Pin('a')), kOne), "on 9 pods: 1, 2, 3, 4, 5 and 4 more"));
 }
 
 // --- start

@@ -121,6 +121,7 @@ TEST_CASE("job-packages: the AWS sample's transformers over the image's is a war
   CHECK(finding.severity == Severity::kWarn);
   CHECK(finding.expected == "transformers of the job 5.13.0");
   CHECK(finding.actual == "4.46.3");
+  CHECK(finding.reason.message == "the job replaces transformers 5.13.0 by transformers==4.46.3");
   CHECK(Only(f, kProtected).verdict == Verdict::kPass);
   CHECK(Aggregate(f, false) == Outcome::kPassed);
 }
@@ -132,16 +133,21 @@ TEST_CASE("job-packages: a request that the image's version satisfies is no over
     CHECK(Only(f, kOverrides).verdict == Verdict::kPass);
     CHECK(Notes(Only(f, kOverrides), "may be satisfied already"));
   }
-  for (const char* specifier : {">5.13.0", "<5.13.0", "!=5.13.0", "nonsense"}) {
+  for (const char* specifier : {">5.13.0", "<5.13.0", "!=5.13.0", "===5.13"}) {
     CAPTURE(specifier);
     const auto f = Judged(Job({Package("pip", "transformers", specifier)}), WithImagePackages());
     CHECK(Only(f, kOverrides).verdict == Verdict::kFail);
   }
-  // A URL carries no version that could be compared; conda makes its own copy.
+  CHECK(Only(Judged(Job({Package("pip", "transformers", "nonsense")}), WithImagePackages()),
+             kOverrides)
+            .verdict == Verdict::kUnknown);
+  // A URL is installed whatever is there; conda makes its own copy.
   RequestedPackage url{"pip", "transformers @ https://h.example/t.whl", "transformers", "", false};
   CHECK(Only(Judged(Job({url}), WithImagePackages()), kOverrides).verdict == Verdict::kFail);
-  const auto conda = Job({Package("conda", "transformers", "=5.13.0")});
-  CHECK(Only(Judged(conda, WithImagePackages()), kOverrides).verdict == Verdict::kFail);
+  for (const char* specifier : {"=5.13.0", "==5.13.0"}) {
+    const auto conda = Job({Package("conda", "transformers", specifier)});
+    CHECK(Only(Judged(conda, WithImagePackages()), kOverrides).verdict == Verdict::kFail);
+  }
 }
 
 TEST_CASE("job-packages: a protected package that the image satisfies still fails, and says so") {

@@ -73,6 +73,8 @@ TEST_CASE("ray-version: spec.rayVersion one minor below is a warning with both v
   CHECK(Has(spec.expected, "2.58.0"));
   CHECK(Has(spec.actual, "2.57.0"));
   CHECK(Notes(spec, "raycluster.yaml line 1"));
+  CHECK(spec.reason.message ==
+        "spec.rayVersion says 2.57.0; Ray 2.58.0 runs, the image's label says 2.58.0");
   CHECK(Only(f, kOne).verdict == Verdict::kPass);
   CHECK(Aggregate(f, false) == Outcome::kPassed);
 }
