@@ -291,7 +291,8 @@ class Tls(Case):
     def test_other_hosts_are_asked_in_https_only(self):
         proxy = self.fake(lambda _: Reply(502))
         url = f"http://{proxy.host}"
-        result = observe("registry.example/app:v1", env={"https_proxy": url, "http_proxy": url})
+        result = observe("registry.example/app:v1", env={"https_proxy": url, "http_proxy": url},
+                         deadline_ms=1000)
         self.assertEqual(result.exit, 1)
         self.assertEqual({request["target"] for request in proxy.requests}, {"registry.example:443"})
 

@@ -15,6 +15,7 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kMaxTokenBytes = 1U << 20U;
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 std::string AcceptManifests() {
   std::string line = "Accept: ";
@@ -40,7 +41,6 @@ std::string PrivateEcrRegion(const std::string& host) {
 }
 
 std::string FormEncode(std::string_view text) {
-  constexpr std::string_view kHexDigits = "0123456789ABCDEF";
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
