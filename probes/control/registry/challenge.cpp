@@ -7,6 +7,8 @@
 namespace dlc {
 namespace {
 
+constexpr std::string_view kTokenMarks = "!#$%&'*+-.^_`|~";
+
 std::string Lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -32,10 +34,9 @@ class Cursor {
   }
 
   std::string_view ReadToken() {
-    static constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
     return ReadWhile([](char c) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-             kMarks.find(c) != std::string_view::npos;
+             kTokenMarks.find(c) != std::string_view::npos;
     });
   }
 

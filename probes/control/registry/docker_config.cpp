@@ -72,6 +72,23 @@ Result<Credential> ParseAuth(const Json& entry, const std::string& key, const st
   return credential;
 }
 
+/// A name becomes part of a program's name, so it may not lead to another folder.
+Result<std::map<std::string, std::string>> ParseHelpers(const Json& helpers,
+                                                        const std::string& file) {
+  std::map<std::string, std::string> result;
+  for (const auto& [key, entry] : helpers.items()) {
+    auto name = Text(helpers, key.c_str(), "credHelpers.", file);
+    if (!name) {
+      return std::move(name).error();
+    }
+    if (name->find('/') != std::string::npos) {
+      return BadConfig(file, "credHelpers['" + key + "'] is not a helper's name");
+    }
+    result.emplace(key, std::move(*name));
+  }
+  return result;
+}
+
 /// What a key of `auths` names: "https://host:5000/v1/" and "host:5000" both name {host:5000, ""}.
 std::pair<std::string, std::string> HostAndPath(std::string_view key) {
   for (const std::string_view scheme : {"https://", "http://"}) {
@@ -122,18 +139,11 @@ Result<DockerConfig> ParseDockerConfig(std::string_view json, const std::string&
       config.auths.emplace(key, std::move(*credential));
     }
   }
-  for (const auto& [key, entry] : helpers->items()) {
-    auto name = Text(*helpers, key.c_str(), "credHelpers.", file);
-    if (!name) {
-      return std::move(name).error();
-    }
-    config.cred_helpers.emplace(key, *name);
+  auto names = ParseHelpers(*helpers, file);
+  if (!names) {
+    return std::move(names).error();
   }
-  for (const auto& [key, name] : config.cred_helpers) {
-    if (name.find('/') != std::string::npos) {
-      return BadConfig(file, "credHelpers['" + key + "'] is not a helper's name");
-    }
-  }
+  config.cred_helpers = std::move(*names);
   if (config.creds_store.find('/') != std::string::npos) {
     return BadConfig(file, "credsStore is not a helper's name");
   }

@@ -50,6 +50,10 @@ bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
+Error RedirectError(const std::string& host, const std::string& why) {
+  return {ErrorCode::kUnavailable, host + " redirects " + why, ""};
+}
+
 class HeaderList {
  public:
   HeaderList() = default;
@@ -298,7 +302,7 @@ HttpClient::Attempt HttpClient::Follow(const HttpRequest& request, Deadline dead
     }
     const std::string host = HostAndPort(current.url);
     const auto refuse = [&host](const std::string& why) {
-      return Attempt{Error{ErrorCode::kUnavailable, host + " redirects " + why, ""}, false};
+      return Attempt{RedirectError(host, why), false};
     };
     if (!current.form.empty()) {
       return refuse("a request that carries a credential");

@@ -16,9 +16,9 @@ constexpr JsonLimits kLimits{8U << 20U, 64};
 
 /// An empty object stands for what is absent or of another type, so that look-ups chain.
 const Json& Member(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
+  static const Json nothing = Json::object();
   const auto it = object.is_object() ? object.find(key) : object.end();
-  return it == object.end() ? kNothing : *it;
+  return it == object.end() ? nothing : *it;
 }
 
 std::string Text(const Json& object, const char* key) {

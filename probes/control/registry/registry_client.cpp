@@ -15,6 +15,7 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kMaxTokenBytes = 1U << 20U;
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 std::string AcceptManifests() {
   std::string line = "Accept: ";
@@ -40,7 +41,6 @@ std::string PrivateEcrRegion(const std::string& host) {
 }
 
 std::string FormEncode(std::string_view text) {
-  constexpr std::string_view kHexDigits = "0123456789ABCDEF";
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -53,6 +53,14 @@ std::string FormEncode(std::string_view text) {
     }
   }
   return result;
+}
+
+/// No character that would start another part of a URL.
+bool LooksLikeHost(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' ||
+           c == ']';
+  });
 }
 
 std::vector<Challenge> Challenges(const HttpResponse& response) {
@@ -86,12 +94,12 @@ RegistryClient::RegistryClient(const ImageReference& reference, const RegistryOp
       log_(log),
       http_(Settings(options, log)) {}
 
-Result<std::string> RegistryClient::BaseUrl(Deadline deadline) {
-  if (!base_url_.empty()) {
-    return base_url_;
+Result<void> RegistryClient::ChooseScheme(Deadline deadline) {
+  if (base_) {
+    return {};
   }
-  auto url = ParseUrl((options_.plain_http ? "http://" : "https://") + host_);
-  if (!url) {
+  auto url = ParseUrl((options_.plain_http ? "http://" : "https://") + host_ + "/");
+  if (!url || !LooksLikeHost(host_)) {
     return Error{ErrorCode::kInvalidInput, "'" + reference_.registry + "' is not a registry host",
                  ""};
   }
@@ -101,23 +109,22 @@ Result<std::string> RegistryClient::BaseUrl(Deadline deadline) {
       return tls.error();
     }
     if (!*tls) {
-      url = ParseUrl("http://" + host_);
+      url = ParseUrl("http://" + host_ + "/");
       if (log_) {
         log_(host_ + " does not speak TLS; plain http is used because it is a loopback host");
       }
     }
   }
-  base_url_ = url->scheme + "://" + host_;
-  return base_url_;
+  base_ = std::move(*url);
+  return {};
 }
 
 Result<HttpResponse> RegistryClient::Get(const std::string& path, const std::string& accept,
                                          std::size_t max_bytes, Deadline deadline) {
-  const auto base = BaseUrl(deadline);
-  if (!base) {
-    return base.error();
+  if (auto chosen = ChooseScheme(deadline); !chosen) {
+    return std::move(chosen).error();
   }
-  auto url = ParseUrl(*base + "/v2/" + repository_ + path);
+  auto url = ResolveUrl(*base_, "/v2/" + repository_ + path);
   if (!url) {
     return std::move(url).error();
   }
@@ -139,7 +146,7 @@ Result<HttpResponse> RegistryClient::Get(const std::string& path, const std::str
 
 Result<void> RegistryClient::Authenticate(const HttpResponse& refused, Deadline deadline) {
   // A 401 from where a redirect led to says nothing about the registry's login.
-  if (!refused.url.text.starts_with(base_url_ + "/")) {
+  if (!SameOrigin(refused.url, *base_)) {
     return Error{ErrorCode::kPermissionDenied,
                  HostAndPort(refused.url) + ", where " + Shown() + " redirects, refuses access",
                  ""};
@@ -193,8 +200,7 @@ Result<Url> RegistryClient::TokenUrl(const Challenge& challenge) const {
     return Error{ErrorCode::kUnavailable,
                  Shown() + " names no usable token server (realm): " + realm.error().message, ""};
   }
-  const bool may_be_plain =
-      base_url_.starts_with("http://") && (options_.plain_http || IsLoopback(*realm));
+  const bool may_be_plain = base_->scheme == "http" && (options_.plain_http || IsLoopback(*realm));
   if (realm->scheme == "http" && !may_be_plain) {
     return Error{ErrorCode::kUnsupported,
                  Shown() + " names a token server in plain http (" + HostAndPort(*realm) +

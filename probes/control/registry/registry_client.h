@@ -27,7 +27,7 @@ class RegistryClient : public ImageSource {
  private:
   Result<HttpResponse> Get(const std::string& path, const std::string& accept,
                            std::size_t max_bytes, Deadline deadline);
-  Result<std::string> BaseUrl(Deadline deadline);
+  Result<void> ChooseScheme(Deadline deadline);
   Result<void> Authenticate(const HttpResponse& refused, Deadline deadline);
   Result<void> UseBasic(Deadline deadline);
   Result<void> UseBearer(const Challenge& challenge, Deadline deadline);
@@ -45,7 +45,7 @@ class RegistryClient : public ImageSource {
   RegistryOptions options_;
   RegistryLog log_;
   HttpClient http_;
-  std::string base_url_;       // once decided
+  std::optional<Url> base_;    // once the scheme is decided
   std::string authorization_;  // of the last login; empty before
   std::optional<CredentialSearch> search_;
 };
