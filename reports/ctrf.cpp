@@ -1,7 +1,10 @@
-#include <nlohmann/json.hpp>
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
-#include "reports/json_text.h"
+#include "reports/json_writer.h"
 #include "reports/plain_text.h"
 #include "reports/render.h"
 #include "reports/summary.h"
@@ -9,47 +12,37 @@
 namespace dlc {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr const char* kVerdictTest = "preflight.verdict";
-
-struct Status {
-  const char* name;
-  int* count;  // in Tally
-};
-
-struct Tally {
-  int passed = 0;
-  int failed = 0;
-  int skipped = 0;
-  int other = 0;
-
-  Status Of(Standing standing) {
-    switch (standing) {
-      case Standing::kPassed:
-        return {"passed", &passed};
-      case Standing::kFailed:
-        return {"failed", &failed};
-      case Standing::kNotApplicable:
-        return {"skipped", &skipped};
-      case Standing::kUnknown:
-      case Standing::kWarned:
-        break;
-    }
-    return {"other", &other};
+const char* StatusName(Standing standing) {
+  switch (standing) {
+    case Standing::kPassed:
+      return "passed";
+    case Standing::kFailed:
+      return "failed";
+    case Standing::kNotApplicable:
+      return "skipped";
+    case Standing::kUnknown:
+    case Standing::kWarned:
+      break;
   }
-};
+  return "other";
+}
 
-Json FindingToTest(const Finding& finding, const char* status) {
-  Json test = {{"name", PlainText(finding.rule + " " + SubjectText(finding.subject))},
-               {"status", status},
-               {"duration", 0},
-               {"suite", Json::array({PlainText(finding.check)})},
-               {"rawStatus", VerdictName(finding.verdict)}};
-  Json extra = {{"severity", SeverityName(finding.severity)}};
-  const auto add = [&](const char* key, const std::string& value) {
+void WriteFindingTest(JsonWriter& out, const Finding& finding) {
+  out.BeginObject();
+  out.Text("name", PlainText(finding.rule + " " + SubjectText(finding.subject)));
+  out.Text("status", StatusName(StandingOf(finding)));
+  out.Number("duration", 0);
+  out.Texts("suite", std::array{PlainText(finding.check)});
+  if (finding.verdict != Verdict::kPass) {
+    out.Text("message", PlainText(WhatHappened(finding)));
+  }
+  out.Text("rawStatus", VerdictName(finding.verdict));
+  out.Key("extra");
+  out.BeginObject();
+  out.Text("severity", SeverityName(finding.severity));
+  const auto add = [&](std::string_view key, const std::string& value) {
     if (!value.empty()) {
-      extra[key] = PlainText(value);
+      out.Text(key, PlainText(value));
     }
   };
   add("expected", finding.expected);
@@ -57,87 +50,98 @@ Json FindingToTest(const Finding& finding, const char* status) {
   add("reason", finding.reason.code);
   add("blockedBy", finding.reason.blocked_by);
   add("hint", finding.hint);
-  if (finding.verdict != Verdict::kPass) {
-    test["message"] = PlainText(WhatHappened(finding));
-  }
-  test["extra"] = std::move(extra);
-  return test;
+  out.EndObject();
+  out.EndObject();
 }
 
-/// CTRF counts in milliseconds.
 std::int64_t Milliseconds(std::optional<std::int64_t> seconds) {
   return seconds.value_or(0) * 1000;
 }
 
-Json VerdictTest(const Report& report, const char* status) {
-  Json test = {{"name", kVerdictTest},
-               {"status", status},
-               {"duration", Milliseconds(RunSeconds(report.observations.run))},
-               {"suite", Json::array({"preflight"})},
-               {"rawStatus", OutcomeName(report.outcome)}};
-  if (report.outcome != Outcome::kPassed) {
-    test["message"] =
-        std::string(OutcomeName(report.outcome)) + ": " + PlainText(WhyNotPassedLine(report));
+void WriteVerdictTest(JsonWriter& out, const Report& report) {
+  const bool passed = report.outcome == Outcome::kPassed;
+  const std::string outcome = OutcomeName(report.outcome);
+  out.BeginObject();
+  out.Text("name", "preflight.verdict");
+  out.Text("status", passed ? "passed" : "failed");
+  out.Number("duration", Milliseconds(RunSeconds(report.observations.run)));
+  out.Texts("suite", std::array{"preflight"});
+  if (!passed) {
+    out.Text("message", outcome + ": " + PlainText(WhyNotPassedLine(report)));
   }
-  return test;
+  out.Text("rawStatus", outcome);
+  out.EndObject();
 }
 
-Json RunExtra(const Report& report) {
-  Json extra = {{"outcome", OutcomeName(report.outcome)}, {"evidence", report.signature}};
-  for (const RunField& field : RunFields(report)) {
-    Json values = Json::array();
-    for (const std::string& value : field.values) {
-      values.push_back(PlainText(value));
+void WriteSummary(JsonWriter& out, const Report& report) {
+  const RunFacts& run = report.observations.run;
+  const FindingCounts counts = CountFindings(report.findings);
+  const int verdict_passed = report.outcome == Outcome::kPassed ? 1 : 0;
+  out.BeginObject();
+  out.Number("tests", static_cast<std::int64_t>(report.findings.size()) + 1);
+  out.Number("passed", counts.passed + verdict_passed);
+  out.Number("failed", counts.failed + 1 - verdict_passed);
+  out.Number("skipped", counts.not_applicable);
+  out.Number("pending", 0);
+  out.Number("other", counts.unknown + counts.warned);
+  // The schema demands both; 0 when the run does not say.
+  out.Number("start", Milliseconds(UnixSeconds(run.started_at)));
+  out.Number("stop", Milliseconds(UnixSeconds(run.finished_at)));
+  out.EndObject();
+}
+
+void WriteRunExtra(JsonWriter& out, const Report& report) {
+  out.BeginObject();
+  out.Text("outcome", OutcomeName(report.outcome));
+  out.Text("evidence", PlainText(report.signature));
+  const auto list = [&](std::string_view key, const std::vector<std::string>& texts) {
+    out.Key(key);
+    out.BeginArray();
+    for (const std::string& text : texts) {
+      out.Text(PlainText(text));
     }
-    extra[std::string(field.label)] = std::move(values);
+    out.EndArray();
+  };
+  for (const RunField& field : RunFields(report)) {
+    list(field.label, field.values);
   }
-  Json bounds = Json::array();
-  for (const std::string& text : NotEstablished(report.findings)) {
-    bounds.push_back(PlainText(text));
-  }
-  extra["doesNotEstablish"] = std::move(bounds);
-  return extra;
+  list("doesNotEstablish", NotEstablished(report.findings));
+  out.EndObject();
 }
 
 }  // namespace
 
 std::string RenderCtrf(const Report& report) {
   const RunFacts& run = report.observations.run;
-  Tally tally;
-  Json tests = Json::array();
-  for (const Finding& finding : report.findings) {
-    const Status status = tally.Of(StandingOf(finding));
-    ++*status.count;
-    tests.push_back(FindingToTest(finding, status.name));
-  }
-  const Status verdict =
-      tally.Of(report.outcome == Outcome::kPassed ? Standing::kPassed : Standing::kFailed);
-  ++*verdict.count;
-  tests.push_back(VerdictTest(report, verdict.name));
-
-  Json tool = {{"name", "dlc-check"}};
-  if (!run.tool_version.empty()) {
-    tool["version"] = PlainText(run.tool_version);
-  }
-  // start and stop are demanded by the schema; 0 when the run does not say.
-  Json summary = {{"tests", tests.size()},
-                  {"passed", tally.passed},
-                  {"failed", tally.failed},
-                  {"skipped", tally.skipped},
-                  {"pending", 0},
-                  {"other", tally.other},
-                  {"start", Milliseconds(UnixSeconds(run.started_at))},
-                  {"stop", Milliseconds(UnixSeconds(run.finished_at))}};
-  Json document = {{"reportFormat", "CTRF"}, {"specVersion", "1.0.0"}};
+  JsonWriter out(2, JsonWriter::Unsafe::kEscaped);
+  out.BeginObject();
+  out.Text("reportFormat", "CTRF");
+  out.Text("specVersion", "1.0.0");
   if (UnixSeconds(run.finished_at)) {
-    document["timestamp"] = run.finished_at;
+    out.Text("timestamp", run.finished_at);
   }
-  document["generatedBy"] = "dlc-check";
-  document["results"] = {{"tool", std::move(tool)},
-                         {"summary", std::move(summary)},
-                         {"tests", std::move(tests)},
-                         {"extra", RunExtra(report)}};
-  return ShowableJson(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  out.Text("generatedBy", "dlc-check");
+  out.Key("results");
+  out.BeginObject();
+  out.Key("tool");
+  out.BeginObject();
+  out.Text("name", "dlc-check");
+  out.Text("version", PlainText(run.tool_version));
+  out.EndObject();
+  out.Key("summary");
+  WriteSummary(out, report);
+  out.Key("tests");
+  out.BeginArray();
+  for (const Finding& finding : report.findings) {
+    WriteFindingTest(out, finding);
+  }
+  WriteVerdictTest(out, report);
+  out.EndArray();
+  out.Key("extra");
+  WriteRunExtra(out, report);
+  out.EndObject();
+  out.EndObject();
+  return out.Take() + "\n";
 }
 
 }  // namespace dlc

@@ -1,7 +1,6 @@
 #include "reports/findings_json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 
 #include "probes/observations/json_fields.h"
 #include "probes/observations/strict_json.h"
+#include "reports/json_writer.h"
 
 namespace dlc {
 namespace {
@@ -18,55 +18,67 @@ using wire::PathStep;
 using wire::ReadState;
 
 struct ValueWriter {
-  Json operator()(std::monostate) const { return nullptr; }
-  Json operator()(double number) const {
-    if (std::isfinite(number)) {
-      return number;
+  JsonWriter& out;
+
+  void operator()(std::monostate) const { out.Null(); }
+  void operator()(bool flag) const { out.Bool(flag); }
+  void operator()(std::int64_t number) const { out.Number(number); }
+  void operator()(double number) const { out.Number(number); }
+  void operator()(const std::string& text) const { out.Text(text); }
+  void operator()(const std::vector<std::string>& list) const {
+    out.BeginArray();
+    for (const std::string& text : list) {
+      out.Text(text);
     }
-    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
-  }
-  template <class T>
-  Json operator()(const T& value) const {
-    return value;
+    out.EndArray();
   }
 };
 
-Json WriteValue(const AssertedValue& value) {
-  return std::visit(ValueWriter{}, value);
+void WriteAssertion(JsonWriter& out, const Assertion& assertion) {
+  out.BeginObject();
+  out.Text("metric", assertion.metric);
+  out.Text("op", OpName(assertion.op));
+  out.Key("limit");
+  std::visit(ValueWriter{out}, assertion.limit);
+  out.Key("observed");
+  std::visit(ValueWriter{out}, assertion.observed);
+  out.Text("unit", assertion.unit);
+  out.Text("source", assertion.source);
+  out.Key("holds");
+  out.Bool(Holds(assertion));
+  out.EndObject();
 }
 
-Json WriteAssertion(const Assertion& assertion) {
-  return Json{{"metric", assertion.metric},
-              {"op", OpName(assertion.op)},
-              {"limit", WriteValue(assertion.limit)},
-              {"observed", WriteValue(assertion.observed)},
-              {"unit", assertion.unit},
-              {"source", assertion.source},
-              {"holds", Holds(assertion)}};
-}
-
-Json WriteFinding(const Finding& finding) {
-  Json assertions = Json::array();
+void WriteFinding(JsonWriter& out, const Finding& finding) {
+  out.BeginObject();
+  out.Text("check", finding.check);
+  out.Text("rule", finding.rule);
+  out.Text("verdict", VerdictName(finding.verdict));
+  out.Text("severity", SeverityName(finding.severity));
+  out.Key("subject");
+  out.BeginObject();
+  out.Text("kind", finding.subject.kind);
+  out.Text("name", finding.subject.name);
+  out.EndObject();
+  out.Text("expected", finding.expected);
+  out.Text("actual", finding.actual);
+  out.Key("assertions");
+  out.BeginArray();
   for (const Assertion& assertion : finding.assertions) {
-    assertions.push_back(WriteAssertion(assertion));
+    WriteAssertion(out, assertion);
   }
-  Json json = Json::object();
-  json["check"] = finding.check;
-  json["rule"] = finding.rule;
-  json["verdict"] = VerdictName(finding.verdict);
-  json["severity"] = SeverityName(finding.severity);
-  json["subject"] = Json{{"kind", finding.subject.kind}, {"name", finding.subject.name}};
-  json["expected"] = finding.expected;
-  json["actual"] = finding.actual;
-  json["assertions"] = std::move(assertions);
-  json["reason"] = Json{{"code", finding.reason.code},
-                        {"message", finding.reason.message},
-                        {"blockedBy", finding.reason.blocked_by}};
-  json["establishes"] = finding.establishes;
-  json["doesNotEstablish"] = finding.does_not_establish;
-  json["hint"] = finding.hint;
-  json["notes"] = finding.notes;
-  return json;
+  out.EndArray();
+  out.Key("reason");
+  out.BeginObject();
+  out.Text("code", finding.reason.code);
+  out.Text("message", finding.reason.message);
+  out.Text("blockedBy", finding.reason.blocked_by);
+  out.EndObject();
+  out.Texts("establishes", finding.establishes);
+  out.Texts("doesNotEstablish", finding.does_not_establish);
+  out.Text("hint", finding.hint);
+  out.Texts("notes", finding.notes);
+  out.EndObject();
 }
 
 struct Slot {
@@ -190,12 +202,18 @@ void ReadFinding(Json& json, Finding& out, ReadState& state) {
 
 }  // namespace
 
-std::string FindingsToJson(const std::vector<Finding>& findings, int indent) {
-  Json list = Json::array();
+void WriteFindings(JsonWriter& out, const std::vector<Finding>& findings) {
+  out.BeginArray();
   for (const Finding& finding : findings) {
-    list.push_back(WriteFinding(finding));
+    WriteFinding(out, finding);
   }
-  return list.dump(indent, ' ', false, Json::error_handler_t::replace);
+  out.EndArray();
+}
+
+std::string FindingsToJson(const std::vector<Finding>& findings, int indent) {
+  JsonWriter out(indent);
+  WriteFindings(out, findings);
+  return out.Take();
 }
 
 Result<std::vector<Finding>> ParseFindings(std::string_view json) {
