@@ -8,16 +8,19 @@
 
 namespace dlc {
 
-/// The contract with scripts: the only exit codes, and (below) the only mapping to them. CLI11's own never leak.
+/// The contract with scripts: the only exit codes, and (below) the only mapping to them. CLI11's
+/// own never leak.
 ///
-/// Streams: stdout carries the result alone (report, verification, generated text); stderr carries progress, warnings and
-/// errors ("dlc-check: MESSAGE", then "hint: WHAT TO DO"). With --format json the last error is a JSON object on stderr.
+/// Streams: stdout carries the result alone (report, verification, generated text); stderr carries
+/// progress, warnings and errors ("dlc-check: MESSAGE", then "hint: WHAT TO DO"). With --format
+/// json the last error is a JSON object on stderr.
 enum class ExitCode : std::uint8_t {
-  kOk = 0,             ///< run: every required check passed; verify: genuine and PASSED
-  kFailed = 1,         ///< run: a required check failed; verify: genuine and FAILED
-  kUsage = 2,          ///< bad flag, config, policy, key or input file: nothing ran, nothing was written
-  kIncomplete = 3,     ///< something required was not seen; verify: genuine but incomplete or too old
-  kNotTrustworthy = 4, ///< verify: signature, key, schema or subject is wrong, or the report contradicts itself
+  kOk = 0,      ///< run: every required check passed; verify: genuine and PASSED
+  kFailed = 1,  ///< run: a required check failed; verify: genuine and FAILED
+  kUsage = 2,   ///< bad flag, config, policy, key or input file: nothing ran, nothing was written
+  kIncomplete = 3,  ///< something required was not seen; verify: genuine but incomplete or too old
+  kNotTrustworthy =
+      4,  ///< verify: signature, key, schema or subject is wrong, or the report contradicts itself
   kNotWritten = 5,     ///< the evidence could not be signed or written (wins over 0, 1 and 3)
   kLeftovers = 6,      ///< otherwise 0, but something this run created is still there
   kInterrupted = 130,  ///< SIGINT: partial evidence written, outcome INCOMPLETE
@@ -27,9 +30,9 @@ enum class ExitCode : std::uint8_t {
 /// How a run ended, apart from its outcome.
 struct RunEnd {
   Outcome outcome = Outcome::kIncomplete;
-  int signal = 0;                 ///< SIGINT or SIGTERM if one arrived, else 0
-  bool evidence_written = true;   ///< false: signing or writing failed
-  bool leftovers = false;         ///< clean-up left something behind
+  int signal = 0;                ///< SIGINT or SIGTERM if one arrived, else 0
+  bool evidence_written = true;  ///< false: signing or writing failed
+  bool leftovers = false;        ///< clean-up left something behind
 };
 
 constexpr ExitCode ExitCodeOf(Outcome outcome) {

@@ -11,7 +11,8 @@ namespace dlc {
 ExitCode CommandContext::Fail(const Error& error) const {
   if (format == "json") {
     const nlohmann::ordered_json document = {
-        {"error", {{"code", ErrorCodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
+        {"error",
+         {{"code", ErrorCodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
     err << document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   } else {
     err << "dlc-check: " << error.message << "\n";
@@ -23,11 +24,13 @@ ExitCode CommandContext::Fail(const Error& error) const {
 }
 
 bool CommandContext::Color() const {
-  return UseColor(color, out_is_terminal, EnvironmentVariable("NO_COLOR"), EnvironmentVariable("TERM"), EnvironmentVariable("CLICOLOR_FORCE"),
+  return UseColor(color, out_is_terminal, EnvironmentVariable("NO_COLOR"),
+                  EnvironmentVariable("TERM"), EnvironmentVariable("CLICOLOR_FORCE"),
                   EnvironmentVariable("FORCE_COLOR"));
 }
 
-void AddOutputOptions(CLI::App& app, CommandContext& context, const std::vector<std::string>& formats) {
+void AddOutputOptions(CLI::App& app, CommandContext& context,
+                      const std::vector<std::string>& formats) {
   app.add_option("--format", context.format, "what stdout gets: " + CLI::detail::join(formats, "|"))
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");

@@ -29,9 +29,11 @@ struct CommandContext {
   std::string color = "auto";
   std::string format = "text";
 
-  /// Prints `error` in the tool's form and gives back the exit code: usage for bad input, incomplete for the rest.
+  /// Prints `error` in the tool's form and gives back the exit code: usage for bad input,
+  /// incomplete for the rest.
   ExitCode Fail(const Error& error) const;
-  /// Whether stdout gets colour: --color, NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM and the terminal, in that order.
+  /// Whether stdout gets colour: --color, NO_COLOR, CLICOLOR_FORCE, FORCE_COLOR, TERM and the
+  /// terminal, in that order.
   bool Color() const;
 };
 
@@ -43,16 +45,20 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Adds itself below `parent`; `*chosen` becomes this command when it is the one on the command line.
+  /// Adds itself below `parent`; `*chosen` becomes this command when it is the one on the command
+  /// line.
   virtual void Register(CLI::App& parent, CommandContext& context, Command** chosen) = 0;
   virtual ExitCode Run(CommandContext& context) = 0;
 };
 
-std::vector<std::unique_ptr<Command>> MakeRunCommands();     ///< cluster, image, gpu, nccl, fsdp, checkpoint, snapshot
+std::vector<std::unique_ptr<Command>>
+MakeRunCommands();  ///< cluster, image, gpu, nccl, fsdp, checkpoint, snapshot
 std::vector<std::unique_ptr<Command>> MakeReportCommands();  ///< judge, report verify, report show
-std::vector<std::unique_ptr<Command>> MakePlainCommands();   ///< keygen, policy check, checks, schema
+std::vector<std::unique_ptr<Command>>
+MakePlainCommands();  ///< keygen, policy check, checks, schema
 
 /// --format, --color, -q and -v, as every command has them. `formats` lists the command's own.
-void AddOutputOptions(CLI::App& app, CommandContext& context, const std::vector<std::string>& formats);
+void AddOutputOptions(CLI::App& app, CommandContext& context,
+                      const std::vector<std::string>& formats);
 
 }  // namespace dlc

@@ -38,7 +38,8 @@ Result<void> FileFacts::ReadManifest(const ConfigPath& path) {
 }
 
 Result<void> FileFacts::ReadRay(const RayFiles& files) {
-  const auto read = [&](std::string_view role, const ConfigPath& path, auto parse, auto& out) -> Result<void> {
+  const auto read = [&](std::string_view role, const ConfigPath& path, auto parse,
+                        auto& out) -> Result<void> {
     if (path.empty()) {
       return {};
     }
@@ -60,7 +61,8 @@ Result<void> FileFacts::ReadRay(const RayFiles& files) {
   if (auto done = read("ray-nodes", files.nodes, ParseRayNodes, ray.nodes); !done) {
     return done;
   }
-  if (auto done = read("pod-versions", files.pod_versions, ParsePodVersions, ray.pod_versions); !done) {
+  if (auto done = read("pod-versions", files.pod_versions, ParsePodVersions, ray.pod_versions);
+      !done) {
     return done;
   }
   std::vector<ConfigPath> jobs = files.jobs;
@@ -83,7 +85,8 @@ Result<void> FileFacts::ReadRay(const RayFiles& files) {
 
 Result<void> FileFacts::ReadWorkload(const WorkloadConfig& workload) {
   observations_.run.workload = workload.workload;
-  for (const auto& [role, path] : {std::pair{"job-code", workload.code}, std::pair{"workload-config", workload.config}}) {
+  for (const auto& [role, path] :
+       {std::pair{"job-code", workload.code}, std::pair{"workload-config", workload.config}}) {
     if (!path.empty()) {
       if (auto bytes = Take(role, path); !bytes) {
         return bytes.error();
@@ -105,12 +108,14 @@ Result<void> FileFacts::SelectCluster(const Config& config) {
     seen += (seen.empty() ? "" : ", ") + cluster.name_space + "/" + cluster.name;
   }
   const auto other = [&](const RayCluster& cluster) {
-    return (!name.empty() && cluster.name != name) || (!name_space.empty() && cluster.name_space != name_space);
+    return (!name.empty() && cluster.name != name) ||
+           (!name_space.empty() && cluster.name_space != name_space);
   };
   clusters.erase(std::remove_if(clusters.begin(), clusters.end(), other), clusters.end());
   if (clusters.empty()) {
     const int line = std::max(config.cluster.name.line, config.cluster.name_space.line);
-    return DocumentError(config.file, line, "no RayCluster '" + name_space + "/" + name + "' in the manifests",
+    return DocumentError(config.file, line,
+                         "no RayCluster '" + name_space + "/" + name + "' in the manifests",
                          seen.empty() ? "they hold none" : "they hold " + seen);
   }
   if (observations_.cluster.pods.seen()) {

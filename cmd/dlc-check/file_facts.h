@@ -11,14 +11,16 @@
 
 namespace dlc {
 
-/// Puts what the user's files say into the observations, and each file's digest into the run's inputs. A file is read
-/// once, so that a pipe (`-f <(kubectl get pods -o json)`) works.
+/// Puts what the user's files say into the observations, and each file's digest into the run's
+/// inputs. A file is read once, so that a pipe (`-f <(kubectl get pods -o json)`) works.
 class FileFacts {
  public:
-  FileFacts(Observations& observations, std::vector<std::string>& notes) : observations_(observations), notes_(notes) {}
+  FileFacts(Observations& observations, std::vector<std::string>& notes)
+      : observations_(observations), notes_(notes) {}
 
   void AddPolicy(const PolicySource& source);
-  /// Everything that the config names (it may be null), then `manifests`. kInvalidInput with file and line.
+  /// Everything that the config names (it may be null), then `manifests`. kInvalidInput with file
+  /// and line.
   Result<void> Read(const Config* config, const std::vector<std::string>& manifests);
 
  private:

@@ -24,11 +24,14 @@ using dlc::ExitCode;
 
 constexpr const char* kDescription =
     "dlc-check: does AWS's Ray Train Deep Learning Container fit this cluster?\n"
-    "Looks, judges by a policy, and leaves signed evidence that another engineer can verify and judge again.";
+    "Looks, judges by a policy, and leaves signed evidence that another engineer can verify and "
+    "judge again.";
 
 constexpr const char* kFooter =
-    "Start with: dlc-check cluster -c CONFIG --policy POLICY   (bash examples/quickstart.sh shows a whole run)\n"
-    "Exit codes: 0 passed, 1 failed, 2 usage, 3 incomplete, 4 not trustworthy, 5 not written, 6 leftovers, "
+    "Start with: dlc-check cluster -c CONFIG --policy POLICY   (bash examples/quickstart.sh shows "
+    "a whole run)\n"
+    "Exit codes: 0 passed, 1 failed, 2 usage, 3 incomplete, 4 not trustworthy, 5 not written, 6 "
+    "leftovers, "
     "130/143 interrupted";
 
 std::string VersionText() {
@@ -36,7 +39,8 @@ std::string VersionText() {
   if (*dlc::kCommit != '\0') {
     text += std::string(" (") + dlc::kCommit + ")";
   }
-  return text + "\nbuilt with:    " + dlc::kFeaturesWith + "\nbuilt without: " + dlc::kFeaturesWithout + "\n";
+  return text + "\nbuilt with:    " + dlc::kFeaturesWith +
+         "\nbuilt without: " + dlc::kFeaturesWithout + "\n";
 }
 
 /// The last subcommand that the parser entered.
@@ -65,9 +69,12 @@ std::vector<std::string> SubcommandNames(const CLI::App& app) {
   return names;
 }
 
-std::string Join(const std::vector<std::string>& words) { return CLI::detail::join(words, ", "); }
+std::string Join(const std::vector<std::string>& words) {
+  return CLI::detail::join(words, ", ");
+}
 
-/// A word where a subcommand must stand, before CLI11 sees it: its own message does not name the word.
+/// A word where a subcommand must stand, before CLI11 sees it: its own message does not name the
+/// word.
 bool CheckSubcommands(const CLI::App& root, const std::vector<std::string>& argv, Error& error) {
   const CLI::App* app = &root;
   for (std::size_t i = 1; !app->get_subcommands(nullptr).empty(); ++i) {
@@ -98,7 +105,8 @@ Error UsageError(const CLI::App& root, const CLI::ParseError& parse_error) {
   const auto extras = root.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&parse_error) != nullptr && !extras.empty()) {
     const std::string near = dlc::NearestName(extras.front(), FlagNames(*app));
-    return {ErrorCode::kInvalidInput, "unknown argument '" + extras.front() + "' for '" + path + "'",
+    return {ErrorCode::kInvalidInput,
+            "unknown argument '" + extras.front() + "' for '" + path + "'",
             near.empty() ? "see '" + path + " --help'" : "did you mean '" + near + "'?"};
   }
   std::string message = parse_error.what();
@@ -165,7 +173,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(code);
   } catch (const std::exception& e) {
     // Nothing that a user can do ends here; whatever does is a bug, and no verdict was given.
-    std::cerr << "dlc-check: internal error: " << e.what() << "\nhint: this is a bug of dlc-check; please report the command\n";
+    std::cerr << "dlc-check: internal error: " << e.what()
+              << "\nhint: this is a bug of dlc-check; please report the command\n";
     return static_cast<int>(ExitCode::kIncomplete);
   }
 }

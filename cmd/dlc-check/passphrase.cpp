@@ -57,8 +57,10 @@ class QuietTerminal {
 Result<std::string> AskPassphraseOnTerminal(const std::string& key_name) {
   const QuietTerminal terminal;
   if (!terminal.usable()) {
-    return Error{ErrorCode::kInvalidInput, "key '" + key_name + "' is encrypted and there is no terminal to ask for its passphrase",
-                 std::string("set ") + kPassphraseVariable};
+    return Error{
+        ErrorCode::kInvalidInput,
+        "key '" + key_name + "' is encrypted and there is no terminal to ask for its passphrase",
+        std::string("set ") + kPassphraseVariable};
   }
   terminal.Say("passphrase for " + key_name + ": ");
   std::string passphrase = terminal.ReadLine();

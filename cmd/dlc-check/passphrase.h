@@ -6,7 +6,8 @@
 
 namespace dlc {
 
-/// Asks on the controlling terminal, without echo. kInvalidInput with a hint where there is none (CI, cron).
+/// Asks on the controlling terminal, without echo. kInvalidInput with a hint where there is none
+/// (CI, cron).
 Result<std::string> AskPassphraseOnTerminal(const std::string& key_name);
 
 }  // namespace dlc

@@ -18,13 +18,16 @@
 namespace dlc {
 namespace {
 
-std::string Text(std::string_view view) { return std::string(view); }
+std::string Text(std::string_view view) {
+  return std::string(view);
+}
 
 /// `checks [ID]`: the catalogue, from the same tables that the findings are made of.
 class ChecksCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
-    CLI::App* app = parent.add_subcommand("checks", "the catalogue: what each check compares, establishes, does not establish");
+    CLI::App* app = parent.add_subcommand(
+        "checks", "the catalogue: what each check compares, establishes, does not establish");
     app->add_option("ID", id_, "one check");
     AddOutputOptions(*app, context, {"text", "json"});
     app->footer("Example: dlc-check checks image-digest\n\n" + Text(kPlainExitCodesHelp));
@@ -60,13 +63,17 @@ class ChecksCommand : public Command {
             near.empty() ? "'dlc-check checks' lists them" : "did you mean '" + near + "'?"};
   }
 
-  static const char* StageOf(const Check& check) { return check.cross_cutting ? "run" : StageName(check.stage); }
+  static const char* StageOf(const Check& check) {
+    return check.cross_cutting ? "run" : StageName(check.stage);
+  }
 
   static void PrintText(std::ostream& out, const std::vector<const Check*>& checks, bool whole) {
     for (const Check* check : checks) {
-      out << check->id << "  [" << StageOf(*check) << "]  " << check->title << "\n  compares: " << check->compares << "\n";
+      out << check->id << "  [" << StageOf(*check) << "]  " << check->title
+          << "\n  compares: " << check->compares << "\n";
       for (const Rule& rule : check->rules) {
-        out << "  " << rule.id << "  (" << SeverityName(rule.severity) << ")  " << rule.title << "\n";
+        out << "  " << rule.id << "  (" << SeverityName(rule.severity) << ")  " << rule.title
+            << "\n";
         if (whole) {
           out << "      establishes:         " << rule.establishes << "\n"
               << "      does not establish:  " << rule.does_not_establish << "\n"
@@ -109,10 +116,12 @@ class PolicyCheckCommand : public Command {
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
     CLI::App* policy = parent.add_subcommand("policy", "what is good enough: `policy check FILE`");
     policy->require_subcommand(1);
-    CLI::App* app = policy->add_subcommand("check", "read a policy strictly and say what is wrong with it");
+    CLI::App* app =
+        policy->add_subcommand("check", "read a policy strictly and say what is wrong with it");
     app->add_option("FILE", file_, "a Policy, or a Config with an inline policy")->required();
     AddOutputOptions(*app, context, {"text", "json"});
-    app->footer("Example: dlc-check policy check examples/local/policy.yaml\n\n" + Text(kPlainExitCodesHelp));
+    app->footer("Example: dlc-check policy check examples/local/policy.yaml\n\n" +
+                Text(kPlainExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
 
@@ -128,7 +137,10 @@ class PolicyCheckCommand : public Command {
     }
     const std::string name = policy->name.empty() ? "(no name)" : policy->name;
     if (context.format == "json") {
-      context.out << nlohmann::ordered_json{{"file", file_}, {"name", policy->name}, {"valid", true}}.dump(2) << "\n";
+      context.out
+          << nlohmann::ordered_json{{"file", file_}, {"name", policy->name}, {"valid", true}}.dump(
+                 2)
+          << "\n";
     } else {
       context.out << file_ << ": valid, policy " << name << "\n";
     }
@@ -142,8 +154,10 @@ class PolicyCheckCommand : public Command {
 class SchemaCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext&, Command** chosen) override {
-    CLI::App* app = parent.add_subcommand("schema", "JSON Schema (draft-07) of the evidence statement");
-    app->footer("Example: dlc-check schema > preflight-v1.schema.json\n\n" + Text(kPlainExitCodesHelp));
+    CLI::App* app =
+        parent.add_subcommand("schema", "JSON Schema (draft-07) of the evidence statement");
+    app->footer("Example: dlc-check schema > preflight-v1.schema.json\n\n" +
+                Text(kPlainExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
 
@@ -157,10 +171,15 @@ class KeygenCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
     CLI::App* app = parent.add_subcommand("keygen", "make a key pair to sign evidence with");
-    app->add_option("--out-dir", directory_, "gets dlc-check.key (mode 0600) and dlc-check.pub")->required()->type_name("DIR");
-    app->add_option("--type", type_, "p256 (default) or ed25519")->check(CLI::IsMember({"p256", "ed25519"}))->type_name("TYPE");
+    app->add_option("--out-dir", directory_, "gets dlc-check.key (mode 0600) and dlc-check.pub")
+        ->required()
+        ->type_name("DIR");
+    app->add_option("--type", type_, "p256 (default) or ed25519")
+        ->check(CLI::IsMember({"p256", "ed25519"}))
+        ->type_name("TYPE");
     app->add_flag("--encrypt", encrypt_,
-                  "encrypt the private key; the passphrase comes from DLC_CHECK_KEY_PASSPHRASE or the terminal");
+                  "encrypt the private key; the passphrase comes from DLC_CHECK_KEY_PASSPHRASE or "
+                  "the terminal");
     AddOutputOptions(*app, context, {"text", "json"});
     app->footer("Example: dlc-check keygen --out-dir keys\n\n" + Text(kPlainExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
@@ -177,7 +196,8 @@ class KeygenCommand : public Command {
       passphrase = *asked;
     }
     if (encrypt_ && passphrase.empty()) {
-      return context.Fail({ErrorCode::kInvalidInput, "an empty passphrase encrypts nothing", "leave --encrypt out, or give one"});
+      return context.Fail({ErrorCode::kInvalidInput, "an empty passphrase encrypts nothing",
+                           "leave --encrypt out, or give one"});
     }
     const KeyType type = type_ == "ed25519" ? KeyType::kEd25519 : KeyType::kP256;
     const auto files = GenerateKeyFiles(directory_, type, passphrase);
@@ -192,8 +212,10 @@ class KeygenCommand : public Command {
                          .dump(2)
                   << "\n";
     } else {
-      context.out << "private key: " << files->private_path << (passphrase.empty() ? "" : " (encrypted)") << "\npublic key:  "
-                  << files->public_path << "\nfingerprint: " << files->fingerprint << " (" << KeyTypeName(type) << ")\n";
+      context.out << "private key: " << files->private_path
+                  << (passphrase.empty() ? "" : " (encrypted)")
+                  << "\npublic key:  " << files->public_path
+                  << "\nfingerprint: " << files->fingerprint << " (" << KeyTypeName(type) << ")\n";
     }
     return ExitCode::kOk;
   }

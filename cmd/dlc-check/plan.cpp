@@ -1,5 +1,6 @@
 #include "cmd/dlc-check/plan.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <fmt/format.h>
 #include <set>
 #include <utility>
 
@@ -27,7 +27,8 @@ namespace {
 
 std::string RandomRunId() {
   std::array<unsigned char, 8> bytes{};
-  // Eight bytes never block nor come short once the kernel's pool is ready, which it is long before a shell.
+  // Eight bytes never block nor come short once the kernel's pool is ready, which it is long before
+  // a shell.
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
     return fmt::format("{:016x}", static_cast<std::uint64_t>(ticks));
@@ -58,7 +59,8 @@ Result<std::vector<Stage>> ChooseStages(const RunOptions& options, const Policy&
     for (const std::string& name : options.only) {
       auto stage = ParseStage(name);
       if (!stage) {
-        return Error{ErrorCode::kInvalidInput, "--only: " + stage.error().message, stage.error().hint};
+        return Error{ErrorCode::kInvalidInput, "--only: " + stage.error().message,
+                     stage.error().hint};
       }
       chosen.insert(*stage);
     }
@@ -71,7 +73,8 @@ Result<std::vector<Stage>> ChooseStages(const RunOptions& options, const Policy&
   return std::vector<Stage>(chosen.begin(), chosen.end());
 }
 
-/// The one image that all Ray containers of the manifests and pods ask for; empty when there are several or none.
+/// The one image that all Ray containers of the manifests and pods ask for; empty when there are
+/// several or none.
 std::string ImageOfCluster(const ClusterFacts& cluster) {
   std::set<std::string> images;
   const auto add = [&](const PodSpec& pod) {
@@ -99,7 +102,8 @@ Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& 
   std::string where = "--image: ";
   if (text.empty() && config != nullptr && !config->image.reference.empty()) {
     text = config->image.reference.text;
-    where = fmt::format("{}: line {}: image.reference: ", config->file, config->image.reference.line);
+    where =
+        fmt::format("{}: line {}: image.reference: ", config->file, config->image.reference.line);
   }
   if (text.empty()) {
     text = ImageOfCluster(plan.observations.cluster);
@@ -112,14 +116,16 @@ Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& 
   }
   auto reference = ImageReference::Parse(text);
   if (!reference) {
-    return Error{ErrorCode::kInvalidInput, where + reference.error().message, reference.error().hint};
+    return Error{ErrorCode::kInvalidInput, where + reference.error().message,
+                 reference.error().hint};
   }
   plan.image = std::move(reference).value();
   return {};
 }
 
 void FillRegistry(const Config* config, Plan& plan) {
-  if (const char* directory = EnvironmentVariable("DOCKER_CONFIG"); directory != nullptr && *directory != '\0') {
+  if (const char* directory = EnvironmentVariable("DOCKER_CONFIG");
+      directory != nullptr && *directory != '\0') {
     plan.registry.docker_config_dir = directory;
   } else if (const char* home = EnvironmentVariable("HOME"); home != nullptr && *home != '\0') {
     plan.registry.docker_config_dir = std::string(home) + "/.docker";
@@ -132,7 +138,8 @@ void FillRegistry(const Config* config, Plan& plan) {
   plan.registry.plain_http = config->image.registry.plain_http;
   if (config->image.registry.timeout) {
     plan.registry_timeout = *config->image.registry.timeout;
-    plan.registry.timeout = std::min<std::chrono::milliseconds>(plan.registry.timeout, plan.registry_timeout);
+    plan.registry.timeout =
+        std::min<std::chrono::milliseconds>(plan.registry.timeout, plan.registry_timeout);
   }
 }
 
@@ -145,24 +152,28 @@ Result<void> CheckTarget(const Config& config) {
     return DocumentError(config.file, type.line, "target 'replay' needs no run",
                          "use 'dlc-check judge OBSERVATIONS --policy POLICY'");
   }
-  return DocumentError(config.file, type.line, "target '" + type.text + "' is not supported by this version",
+  return DocumentError(config.file, type.line,
+                       "target '" + type.text + "' is not supported by this version",
                        "leave `target` out: the image, gpu and nccl stages judge saved answers");
 }
 
 Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
   const bool with_command = !sign.command.empty() || !sign.public_key.empty();
   if (sign.none && (with_command || !sign.key.empty())) {
-    return Error{ErrorCode::kInvalidInput, "--no-sign contradicts the other signing flags", "drop one of them"};
+    return Error{ErrorCode::kInvalidInput, "--no-sign contradicts the other signing flags",
+                 "drop one of them"};
   }
   if (with_command) {
     if (sign.command.empty() || sign.public_key.empty() || !sign.key.empty()) {
-      return Error{ErrorCode::kInvalidInput, "--sign-cmd and --sign-pub go together, without --sign-key", ""};
+      return Error{ErrorCode::kInvalidInput,
+                   "--sign-cmd and --sign-pub go together, without --sign-key", ""};
     }
     auto key = LoadPublicKey(sign.public_key);
     if (!key) {
       return key.error();
     }
-    auto signer = MakeCommandSigner({sign.command, std::move(key).value(), timeouts::kSignCommand, nullptr});
+    auto signer =
+        MakeCommandSigner({sign.command, std::move(key).value(), timeouts::kSignCommand, nullptr});
     if (!signer) {
       return signer.error();
     }
@@ -181,7 +192,8 @@ Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
     return {};
   }
   if (!sign.none) {
-    plan.warnings.emplace_back("the evidence will be unsigned; --sign-key KEY signs it, --no-sign silences this");
+    plan.warnings.emplace_back(
+        "the evidence will be unsigned; --sign-key KEY signs it, --no-sign silences this");
   }
   return {};
 }
@@ -198,7 +210,8 @@ Result<void> CheckOutDir(const std::string& directory) {
   }
   for (const char* name : kRunFileNames) {
     if (std::filesystem::exists(std::filesystem::path(directory) / name, status)) {
-      return Error{ErrorCode::kInvalidInput, "--out '" + directory + "' already holds " + name + " of another run",
+      return Error{ErrorCode::kInvalidInput,
+                   "--out '" + directory + "' already holds " + name + " of another run",
                    "choose another directory; without --out a new one is made"};
     }
   }
@@ -227,11 +240,13 @@ std::string TimestampNow() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
-                     utc.tm_min, utc.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-Result<Policy> ReadPolicySource(const PolicySource& source) { return ParsePolicy(source.text, source.name); }
+Result<Policy> ReadPolicySource(const PolicySource& source) {
+  return ParsePolicy(source.text, source.name);
+}
 
 Result<PolicySource> ChoosePolicySource(const std::string& policy_file, const Config* config) {
   if (!policy_file.empty()) {
@@ -260,8 +275,9 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
       return target.error();
     }
   } else if (options.files.empty() && options.image.empty()) {
-    return Error{ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
-                 "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
+    return Error{
+        ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
+        "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
   }
   const Config* given = config ? &*config : nullptr;
 

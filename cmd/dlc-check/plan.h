@@ -15,10 +15,10 @@
 namespace dlc {
 
 struct SignOptions {
-  std::string key;        ///< --sign-key: a file, or "env:NAME"
-  std::string command;    ///< --sign-cmd
-  std::string public_key; ///< --sign-pub
-  bool none = false;      ///< --no-sign
+  std::string key;         ///< --sign-key: a file, or "env:NAME"
+  std::string command;     ///< --sign-cmd
+  std::string public_key;  ///< --sign-pub
+  bool none = false;       ///< --no-sign
 };
 
 /// The flags of a command that runs checks.
@@ -33,15 +33,15 @@ struct RunOptions {
   SignOptions sign;
 };
 
-/// A run that can start: everything that may turn out to be a usage error has been read and checked, and nothing has been
-/// written yet.
+/// A run that can start: everything that may turn out to be a usage error has been read and
+/// checked, and nothing has been written yet.
 struct Plan {
   Policy policy;
   PolicySource policy_source;
   std::optional<ImageReference> image;
   RegistryOptions registry;
   std::chrono::milliseconds registry_timeout = timeouts::kRegistry;
-  Observations observations;  ///< run facts, and what the files say
+  Observations observations;       ///< run facts, and what the files say
   std::unique_ptr<Signer> signer;  ///< null: unsigned
   std::string out_dir;
   std::vector<std::string> warnings;

@@ -24,7 +24,9 @@
 namespace dlc {
 namespace {
 
-std::string Text(std::string_view view) { return std::string(view); }
+std::string Text(std::string_view view) {
+  return std::string(view);
+}
 
 std::vector<std::string> FormatNames() {
   std::vector<std::string> names;
@@ -45,7 +47,8 @@ Result<EvidenceContents> ReadRecord(const std::string& path) {
       bytes->substr(0, 4096).find("\"_type\"") == std::string::npos) {
     auto observations = ParseObservations(*bytes);
     if (!observations) {
-      return Error{observations.error().code, path + ": " + observations.error().message, observations.error().hint};
+      return Error{observations.error().code, path + ": " + observations.error().message,
+                   observations.error().hint};
     }
     EvidenceContents contents;
     contents.observations = std::move(observations).value();
@@ -54,7 +57,8 @@ Result<EvidenceContents> ReadRecord(const std::string& path) {
   }
   auto contents = ReadEvidence(*bytes);
   if (!contents) {
-    return Error{contents.error().code, path + ": " + contents.error().message, contents.error().hint};
+    return Error{contents.error().code, path + ": " + contents.error().message,
+                 contents.error().hint};
   }
   return contents;
 }
@@ -67,19 +71,26 @@ ExitCode Render(CommandContext& context, const Report& report) {
 
 void WarnUnverified(const CommandContext& context, const EvidenceContents& contents) {
   if (!context.quiet && contents.signature != "unsigned") {
-    context.err << "dlc-check: warning: the signature was not verified; 'dlc-check report verify' does\n";
+    context.err
+        << "dlc-check: warning: the signature was not verified; 'dlc-check report verify' does\n";
   }
 }
 
-/// `judge`: the same findings again from what a run saw, or what another policy makes of it. No cluster, no network.
+/// `judge`: the same findings again from what a run saw, or what another policy makes of it. No
+/// cluster, no network.
 class JudgeCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
-    CLI::App* app = parent.add_subcommand("judge", "judge again what a run saw; another policy may be tried");
-    app->add_option("FILE", file_, "evidence (bundle, envelope or statement) or an observations document")->required();
-    app->add_option("--policy", policy_, "instead of the policy inside the evidence")->type_name("POLICY");
+    CLI::App* app =
+        parent.add_subcommand("judge", "judge again what a run saw; another policy may be tried");
+    app->add_option("FILE", file_,
+                    "evidence (bundle, envelope or statement) or an observations document")
+        ->required();
+    app->add_option("--policy", policy_, "instead of the policy inside the evidence")
+        ->type_name("POLICY");
     AddOutputOptions(*app, context, FormatNames());
-    app->footer("Example: dlc-check judge evidence.sigstore.json --policy stricter.yaml\n\n" + Text(kJudgeExitCodesHelp));
+    app->footer("Example: dlc-check judge evidence.sigstore.json --policy stricter.yaml\n\n" +
+                Text(kJudgeExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
 
@@ -89,7 +100,8 @@ class JudgeCommand : public Command {
       return context.Fail(contents.error());
     }
     const bool use_own = policy_.empty() && !contents->policy.text.empty();
-    const auto source = use_own ? Result<PolicySource>(contents->policy) : ChoosePolicySource(policy_, nullptr);
+    const auto source =
+        use_own ? Result<PolicySource>(contents->policy) : ChoosePolicySource(policy_, nullptr);
     if (!source) {
       return context.Fail(source.error());
     }
@@ -112,10 +124,12 @@ class JudgeCommand : public Command {
 class ShowCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
-    CLI::App* app = parent.get_subcommand("report")->add_subcommand("show", "show what evidence says, as it was judged then");
+    CLI::App* app = parent.get_subcommand("report")->add_subcommand(
+        "show", "show what evidence says, as it was judged then");
     app->add_option("EVIDENCE", file_, "bundle, envelope or statement")->required();
     AddOutputOptions(*app, context, FormatNames());
-    app->footer("Example: dlc-check report show evidence.sigstore.json --format markdown\n\n" + Text(kPlainExitCodesHelp));
+    app->footer("Example: dlc-check report show evidence.sigstore.json --format markdown\n\n" +
+                Text(kPlainExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
 
@@ -125,7 +139,8 @@ class ShowCommand : public Command {
       return context.Fail(contents.error());
     }
     if (contents->policy.text.empty()) {
-      return context.Fail({ErrorCode::kInvalidInput, file_ + ": observations hold no verdict", "use 'dlc-check judge'"});
+      return context.Fail({ErrorCode::kInvalidInput, file_ + ": observations hold no verdict",
+                           "use 'dlc-check judge'"});
     }
     WarnUnverified(context, *contents);
     Report report;
@@ -148,11 +163,16 @@ Result<std::chrono::seconds> ParseAge(const std::string& text) {
   std::int64_t number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string unit(end, text.data() + text.size());
-  const std::int64_t factor = unit == "d" ? 86400 : unit == "h" ? 3600 : unit == "m" ? 60 : unit == "s" ? 1 : 0;
+  const std::int64_t factor = unit == "d"   ? 86400
+                              : unit == "h" ? 3600
+                              : unit == "m" ? 60
+                              : unit == "s" ? 1
+                                            : 0;
   std::int64_t seconds = 0;
-  if (status != std::errc() || number <= 0 || factor == 0 || __builtin_mul_overflow(number, factor, &seconds) ||
-      seconds > std::int64_t{86400} * 36500) {
-    return Error{ErrorCode::kInvalidInput, "--max-age '" + text + "' is not an age", "a whole number and d, h, m or s: 30d"};
+  if (status != std::errc() || number <= 0 || factor == 0 ||
+      __builtin_mul_overflow(number, factor, &seconds) || seconds > std::int64_t{86400} * 36500) {
+    return Error{ErrorCode::kInvalidInput, "--max-age '" + text + "' is not an age",
+                 "a whole number and d, h, m or s: 30d"};
   }
   return std::chrono::seconds(seconds);
 }
@@ -161,16 +181,23 @@ class VerifyCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
     CLI::App* group = parent.add_subcommand("report", "evidence: `report verify`, `report show`");
-    CLI::App* app = group->add_subcommand("verify", "is this evidence genuine, whole, about this image, and what does it say?");
+    CLI::App* app = group->add_subcommand(
+        "verify", "is this evidence genuine, whole, about this image, and what does it say?");
     app->add_option("EVIDENCE", file_, "evidence.sigstore.json or evidence.dsse.json")->required();
-    app->add_option("--key", keys_, "public key (PEM) that may have signed; repeatable")->type_name("PUB");
-    app->add_option("--keyring", keyring_, "directory: every *.pub in it may have signed")->type_name("DIR");
-    app->add_option("--image", image_, "the image it must be about, pinned: REF@sha256:..")->type_name("REF");
-    app->add_option("--digest", digests_, "a digest that must be among its subjects; repeatable")->type_name("DIGEST");
+    app->add_option("--key", keys_, "public key (PEM) that may have signed; repeatable")
+        ->type_name("PUB");
+    app->add_option("--keyring", keyring_, "directory: every *.pub in it may have signed")
+        ->type_name("DIR");
+    app->add_option("--image", image_, "the image it must be about, pinned: REF@sha256:..")
+        ->type_name("REF");
+    app->add_option("--digest", digests_, "a digest that must be among its subjects; repeatable")
+        ->type_name("DIGEST");
     app->add_option("--max-age", max_age_, "refuse older evidence: 30d, 12h")->type_name("AGE");
     AddOutputOptions(*app, context, {"text", "json"});
-    app->footer("Example: dlc-check report verify evidence.sigstore.json --key dlc-check.pub --max-age 30d\n\n" +
-                Text(kVerifyExitCodesHelp));
+    app->footer(
+        "Example: dlc-check report verify evidence.sigstore.json --key dlc-check.pub --max-age "
+        "30d\n\n" +
+        Text(kVerifyExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
 
@@ -206,7 +233,8 @@ class VerifyCommand : public Command {
     for (const std::string& text : digests_) {
       auto digest = Digest::Parse(text);
       if (!digest) {
-        return Error{ErrorCode::kInvalidInput, "--digest " + digest.error().message, digest.error().hint};
+        return Error{ErrorCode::kInvalidInput, "--digest " + digest.error().message,
+                     digest.error().hint};
       }
       options.expected_digests.push_back(*digest);
     }
@@ -216,7 +244,8 @@ class VerifyCommand : public Command {
         return reference.error();
       }
       if (reference->digest.empty()) {
-        return Error{ErrorCode::kInvalidInput, "--image '" + image_ + "' is not pinned: a tag may have moved since the run",
+        return Error{ErrorCode::kInvalidInput,
+                     "--image '" + image_ + "' is not pinned: a tag may have moved since the run",
                      "write REF@sha256:..."};
       }
       options.expected_digests.push_back(reference->digest);
@@ -231,7 +260,8 @@ class VerifyCommand : public Command {
     options.now = std::chrono::system_clock::now();
     options.tool_version = kVersion;
     options.tool_commit = kCommit;
-    options.rejudge = [](const Observations& observations, const PolicySource& source) -> Result<Rejudged> {
+    options.rejudge = [](const Observations& observations,
+                         const PolicySource& source) -> Result<Rejudged> {
       auto policy = ReadPolicySource(source);
       if (!policy) {
         return policy.error();
@@ -251,12 +281,14 @@ class VerifyCommand : public Command {
         }
       }
       if (status) {
-        return Error{ErrorCode::kInvalidInput, "cannot read --keyring '" + keyring_ + "': " + status.message(), ""};
+        return Error{ErrorCode::kInvalidInput,
+                     "cannot read --keyring '" + keyring_ + "': " + status.message(), ""};
       }
       std::sort(files.begin(), files.end());
     }
     if (files.empty()) {
-      return Error{ErrorCode::kInvalidInput, keyring_.empty() ? "no key given" : "no *.pub in '" + keyring_ + "'",
+      return Error{ErrorCode::kInvalidInput,
+                   keyring_.empty() ? "no key given" : "no *.pub in '" + keyring_ + "'",
                    "pass --key PUB: a key inside the evidence is never trusted"};
     }
     return files;
@@ -288,7 +320,8 @@ class VerifyCommand : public Command {
 
   static void PrintText(const CommandContext& context, const VerifyResult& result) {
     for (const VerifyStep& step : result.steps) {
-      context.out << (step.passed ? "ok    " : "FAIL  ") << step.name << ": " << PlainText(step.text) << "\n";
+      context.out << (step.passed ? "ok    " : "FAIL  ") << step.name << ": "
+                  << PlainText(step.text) << "\n";
       if (!step.passed && !step.hint.empty()) {
         context.out << "      hint: " << PlainText(step.hint) << "\n";
       }
@@ -302,7 +335,8 @@ class VerifyCommand : public Command {
   static void PrintJson(const CommandContext& context, const VerifyResult& result) {
     nlohmann::ordered_json steps = nlohmann::ordered_json::array();
     for (const VerifyStep& step : result.steps) {
-      steps.push_back({{"name", step.name}, {"passed", step.passed}, {"text", step.text}, {"hint", step.hint}});
+      steps.push_back(
+          {{"name", step.name}, {"passed", step.passed}, {"text", step.text}, {"hint", step.hint}});
     }
     nlohmann::ordered_json subjects = nlohmann::ordered_json::array();
     for (const EvidenceSubject& subject : result.contents.subjects) {
@@ -312,14 +346,16 @@ class VerifyCommand : public Command {
     const nlohmann::ordered_json document = {
         {"trustworthy", trusted},
         {"tooOld", result.trust == Trust::kTooOld},
-        {"outcome", trusted ? nlohmann::ordered_json(OutcomeName(result.contents.outcome)) : nlohmann::ordered_json()},
+        {"outcome", trusted ? nlohmann::ordered_json(OutcomeName(result.contents.outcome))
+                            : nlohmann::ordered_json()},
         {"key", result.key_fingerprint},
         {"statementDigest", result.statement_digest.ToString()},
         {"subjects", subjects},
         {"finishedAt", result.contents.observations.run.finished_at},
         {"steps", steps},
         {"notes", result.notes}};
-    context.out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    context.out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+                << "\n";
   }
 
   std::string file_;
@@ -335,7 +371,8 @@ class VerifyCommand : public Command {
 std::vector<std::unique_ptr<Command>> MakeReportCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<JudgeCommand>());
-  commands.push_back(std::make_unique<VerifyCommand>());  // makes the group `report` that the next one joins
+  commands.push_back(
+      std::make_unique<VerifyCommand>());  // makes the group `report` that the next one joins
   commands.push_back(std::make_unique<ShowCommand>());
   return commands;
 }

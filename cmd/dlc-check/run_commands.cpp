@@ -20,8 +20,10 @@ namespace dlc {
 namespace {
 
 void AddInputOptions(CLI::App& app, RunOptions& options) {
-  app.add_option("-c,--config", options.config_file, "where and what to look at (kind: Config)")->type_name("CONFIG");
-  app.add_option("--image", options.image, "image reference, instead of the config's; oci:DIR[:tag] reads a layout on disk")
+  app.add_option("-c,--config", options.config_file, "where and what to look at (kind: Config)")
+      ->type_name("CONFIG");
+  app.add_option("--image", options.image,
+                 "image reference, instead of the config's; oci:DIR[:tag] reads a layout on disk")
       ->type_name("REF");
   app.add_option("-f,--filename", options.files,
                  "RayCluster manifest or saved 'kubectl get -o json|yaml' output; repeatable")
@@ -29,18 +31,25 @@ void AddInputOptions(CLI::App& app, RunOptions& options) {
 }
 
 void AddJudgeOptions(CLI::App& app, RunOptions& options) {
-  app.add_option("--policy", options.policy_file, "what is good enough (kind: Policy); else the config's, else built in")
+  app.add_option("--policy", options.policy_file,
+                 "what is good enough (kind: Policy); else the config's, else built in")
       ->type_name("POLICY");
-  app.add_option("--sign-key", options.sign.key, "private key (PEM) to sign the evidence with: FILE or env:NAME")
+  app.add_option("--sign-key", options.sign.key,
+                 "private key (PEM) to sign the evidence with: FILE or env:NAME")
       ->type_name("KEY");
-  app.add_option("--sign-cmd", options.sign.command, "command that signs the SHA-256 digest it gets on stdin (KMS)")
+  app.add_option("--sign-cmd", options.sign.command,
+                 "command that signs the SHA-256 digest it gets on stdin (KMS)")
       ->type_name("CMD");
-  app.add_option("--sign-pub", options.sign.public_key, "public key of --sign-cmd")->type_name("PUB");
-  app.add_flag("--no-sign", options.sign.none, "leave the evidence unsigned, and say so everywhere");
+  app.add_option("--sign-pub", options.sign.public_key, "public key of --sign-cmd")
+      ->type_name("PUB");
+  app.add_flag("--no-sign", options.sign.none,
+               "leave the evidence unsigned, and say so everywhere");
 }
 
 void AddOutOption(CLI::App& app, RunOptions& options) {
-  app.add_option("--out", options.out_dir, "directory for the files of the run (default ./dlc-check-<run id>)")->type_name("DIR");
+  app.add_option("--out", options.out_dir,
+                 "directory for the files of the run (default ./dlc-check-<run id>)")
+      ->type_name("DIR");
 }
 
 Progress MakeProgress(const CommandContext& context) {
@@ -62,7 +71,9 @@ class RunCommand : public Command {
     AddInputOptions(*app, options_);
     AddJudgeOptions(*app, options_);
     if (options_.stages.empty()) {
-      app->add_option("--only", options_.only, "only these stages: image,gpu,nccl,fsdp,checkpoint")->delimiter(',')->type_name("STAGE");
+      app->add_option("--only", options_.only, "only these stages: image,gpu,nccl,fsdp,checkpoint")
+          ->delimiter(',')
+          ->type_name("STAGE");
     }
     AddOutOption(*app, options_);
     std::vector<std::string> formats;
@@ -70,7 +81,8 @@ class RunCommand : public Command {
       formats.emplace_back(renderer.format);
     }
     AddOutputOptions(*app, context, formats);
-    app->footer("Example: dlc-check " + name_ + " -c examples/local/dlc-check.yaml --policy examples/local/policy.yaml\n\n" +
+    app->footer("Example: dlc-check " + name_ +
+                " -c examples/local/dlc-check.yaml --policy examples/local/policy.yaml\n\n" +
                 std::string(kRunExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });
   }
@@ -89,7 +101,8 @@ class RunCommand : public Command {
     }
     Report report = MakeReport(std::move(plan->observations), plan->policy, plan->policy_source);
     RunEnd end{report.outcome, ReceivedSignal(), true, false};
-    const auto written = WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, plan->signer.get());
+    const auto written =
+        WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, plan->signer.get());
     progress.Done();
     context.out << FindRenderer(context.format)->render(report, {context.Color(), context.verbose});
     if (!written) {
@@ -111,12 +124,15 @@ class RunCommand : public Command {
 class SnapshotCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
-    CLI::App* app = parent.add_subcommand("snapshot", "look, do not judge: observations only, for 'judge' later");
+    CLI::App* app = parent.add_subcommand(
+        "snapshot", "look, do not judge: observations only, for 'judge' later");
     AddInputOptions(*app, options_);
     AddOutOption(*app, options_);
     AddOutputOptions(*app, context, {"text", "json"});
-    app->footer("Example: dlc-check snapshot -c examples/local/dlc-check.yaml --out snapshot\n\n" + std::string(kPlainExitCodesHelp) +
-                "  5    the file could not be written\n  130  interrupted (143: terminated); partial observations written\n");
+    app->footer("Example: dlc-check snapshot -c examples/local/dlc-check.yaml --out snapshot\n\n" +
+                std::string(kPlainExitCodesHelp) +
+                "  5    the file could not be written\n  130  interrupted (143: terminated); "
+                "partial observations written\n");
     app->callback([this, chosen] { *chosen = this; });
     options_.sign.none = true;
   }
@@ -156,10 +172,12 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
     commands.push_back(std::make_unique<RunCommand>(name, description, std::move(stages)));
   };
   add("cluster", "run the checks of all stages, in order", {});
-  add("image", "which artefact really runs: digest, release, Ray version, packages added by jobs", {Stage::kImage});
+  add("image", "which artefact really runs: digest, release, Ray version, packages added by jobs",
+      {Stage::kImage});
   add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
   add("nccl", "is EFA set up, and which transport carries the bytes", {Stage::kNccl});
-  add("fsdp", "shard, gather, train on synthetic tokens, and come back to the same numbers", {Stage::kFsdp});
+  add("fsdp", "shard, gather, train on synthetic tokens, and come back to the same numbers",
+      {Stage::kFsdp});
   add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});
   commands.push_back(std::make_unique<SnapshotCommand>());
   return commands;

@@ -9,8 +9,8 @@
 
 namespace dlc {
 
-Result<void> WriteRunFiles(const std::string& directory, Report& report, const std::vector<Digest>& policy_digests,
-                           Signer* signer) {
+Result<void> WriteRunFiles(const std::string& directory, Report& report,
+                           const std::vector<Digest>& policy_digests, Signer* signer) {
   auto evidence = MakeEvidence(report, policy_digests, signer);
   if (!evidence) {
     return evidence.error();
@@ -24,7 +24,8 @@ Result<void> WriteRunFiles(const std::string& directory, Report& report, const s
   return WriteNewFiles(directory, files);
 }
 
-Result<std::string> WriteObservations(const std::string& directory, const Observations& observations) {
+Result<std::string> WriteObservations(const std::string& directory,
+                                      const Observations& observations) {
   const NewFile file{"observations.json", ObservationsToJson(observations, 2) + "\n"};
   if (auto written = WriteNewFiles(directory, {file}); !written) {
     return written.error();

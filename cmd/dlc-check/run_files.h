@@ -11,15 +11,20 @@
 
 namespace dlc {
 
-inline constexpr const char* kRunFileNames[] = {"evidence.sigstore.json", "evidence.dsse.json", "evidence.statement.json",
-                                                "junit.xml", "ctrf.json", "observations.json"};
+inline constexpr const char* kRunFileNames[] = {"evidence.sigstore.json",
+                                                "evidence.dsse.json",
+                                                "evidence.statement.json",
+                                                "junit.xml",
+                                                "ctrf.json",
+                                                "observations.json"};
 
-/// Signs, and writes evidence, junit.xml and ctrf.json into `directory`: all or none. Sets report.signature. `signer` may
-/// be null. Errors: the signer's, or what the file system says.
-Result<void> WriteRunFiles(const std::string& directory, Report& report, const std::vector<Digest>& policy_digests,
-                           Signer* signer);
+/// Signs, and writes evidence, junit.xml and ctrf.json into `directory`: all or none. Sets
+/// report.signature. `signer` may be null. Errors: the signer's, or what the file system says.
+Result<void> WriteRunFiles(const std::string& directory, Report& report,
+                           const std::vector<Digest>& policy_digests, Signer* signer);
 
 /// observations.json; gives its path.
-Result<std::string> WriteObservations(const std::string& directory, const Observations& observations);
+Result<std::string> WriteObservations(const std::string& directory,
+                                      const Observations& observations);
 
 }  // namespace dlc

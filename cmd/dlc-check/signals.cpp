@@ -30,8 +30,12 @@ void InstallSignalHandlers() {
   sigaction(SIGPIPE, &action, nullptr);
 }
 
-const std::atomic<bool>& Interrupted() { return interrupted; }
+const std::atomic<bool>& Interrupted() {
+  return interrupted;
+}
 
-int ReceivedSignal() { return received_signal.load(std::memory_order_relaxed); }
+int ReceivedSignal() {
+  return received_signal.load(std::memory_order_relaxed);
+}
 
 }  // namespace dlc

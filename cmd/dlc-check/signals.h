@@ -4,8 +4,9 @@
 
 namespace dlc {
 
-/// SIGINT and SIGTERM set `Interrupted()` and are remembered; a second one ends the program at once. SIGPIPE is ignored: a
-/// closed pipe (`| head`) must not kill a run before its evidence is written.
+/// SIGINT and SIGTERM set `Interrupted()` and are remembered; a second one ends the program at
+/// once. SIGPIPE is ignored: a closed pipe (`| head`) must not kill a run before its evidence is
+/// written.
 void InstallSignalHandlers();
 
 /// What every wait of a run looks at beside its deadline.

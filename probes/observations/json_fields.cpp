@@ -116,7 +116,8 @@ void Read(Json& json, bool& out, ReadState& state) {
 
 void Read(Json& json, std::int64_t& out, ReadState& state) {
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!json.is_number_integer() || (json.is_number_unsigned() && json.get<std::uint64_t>() > kMax)) {
+  if (!json.is_number_integer() ||
+      (json.is_number_unsigned() && json.get<std::uint64_t>() > kMax)) {
     return state.Fail("expected a whole number");
   }
   out = json.get<std::int64_t>();

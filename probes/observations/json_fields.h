@@ -122,7 +122,8 @@ struct MemberPointer<M S::*> {
 template <auto kMember>
 constexpr Field F(const char* key) {
   using S = typename MemberPointer<decltype(kMember)>::Struct;
-  return {key, [](const void* object) { return IsDefault(static_cast<const S*>(object)->*kMember); },
+  return {key,
+          [](const void* object) { return IsDefault(static_cast<const S*>(object)->*kMember); },
           [](const void* object) { return Write(static_cast<const S*>(object)->*kMember); },
           [](Json& json, void* object, ReadState& state) {
             Read(json, static_cast<S*>(object)->*kMember, state);

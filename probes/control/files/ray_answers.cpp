@@ -83,8 +83,9 @@ Result<const DocNode*> NodeList(FileReading& reading, const DocNode& root) {
   const auto listed = static_cast<int>(list->items.size());
   const int wanted = result.Count("num_filtered", listed);
   if (kept < total || listed < wanted) {
-    result.Fail("result", "the answer was cut: " + std::to_string(listed) + " of " +
-                              std::to_string(std::max(total, wanted)) + " nodes",
+    result.Fail("result",
+                "the answer was cut: " + std::to_string(listed) + " of " +
+                    std::to_string(std::max(total, wanted)) + " nodes",
                 "ask with limit=10000");
   }
   if (const std::string warning = result.FreeText("partial_failure_warning"); !warning.empty()) {
