@@ -4,8 +4,8 @@
 #include <openssl/pem.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "reports/evidence/file_bytes.h"
@@ -15,6 +15,7 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kMaxKeyFileBytes = 64U << 10U;
+constexpr std::string_view kEnvironment = "env:";
 
 class PemSigner : public Signer {
  public:
@@ -73,7 +74,7 @@ int OnPassphrase(char* buffer, int size, int /*writing*/, void* user) {
     request.error = phrase.error();
     return -1;
   }
-  std::memcpy(buffer, phrase->data(), phrase->size());
+  std::copy(phrase->begin(), phrase->end(), buffer);  // OpenSSL takes the length, not a NUL
   const int length = static_cast<int>(phrase->size());
   OPENSSL_cleanse(phrase->data(), phrase->size());
   return length;
@@ -155,7 +156,6 @@ Result<std::unique_ptr<Signer>> ParseSigningKey(std::string_view pem, const std:
 }
 
 Result<SigningKey> LoadSigningKey(const std::string& where, const AskPassphrase& ask) {
-  constexpr std::string_view kEnvironment = "env:";
   SigningKey loaded;
   std::string pem;
   if (where.starts_with(kEnvironment)) {

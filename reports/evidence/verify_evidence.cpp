@@ -245,10 +245,12 @@ StepResult JudgeAgain(Inquiry& inquiry) {
               text);
 }
 
+/// Where year, month, day, hour, minute and second stand in the text, and how long.
+constexpr std::array<std::pair<std::size_t, std::size_t>, 6> kParts{
+    {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}}};
+
 /// "2026-01-31T23:59:59Z"; the schema has seen to the shape.
 std::optional<Clock::time_point> ParseTime(const std::string& text) {
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 6> kParts{
-      {{0, 4}, {5, 2}, {8, 2}, {11, 2}, {14, 2}, {17, 2}}};
   std::array<int, 6> numbers{};
   for (std::size_t i = 0; i < kParts.size(); ++i) {
     const char* begin = text.data() + kParts[i].first;
@@ -268,12 +270,13 @@ std::optional<Clock::time_point> ParseTime(const std::string& text) {
 }
 
 std::string Age(Clock::duration age) {
-  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(age).count();
-  if (minutes < 2 * 60) {
-    return Count(static_cast<std::size_t>(std::max<long>(minutes, 0)), "minute");
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(age);
+  if (minutes < std::chrono::hours(2)) {
+    return Count(static_cast<std::size_t>(std::max<std::int64_t>(minutes.count(), 0)), "minute");
   }
-  const auto hours = static_cast<std::size_t>(minutes) / 60;
-  return hours < 2 * 24 ? Count(hours, "hour") : Count(hours / 24, "day");
+  const auto hours =
+      static_cast<std::size_t>(std::chrono::duration_cast<std::chrono::hours>(minutes).count());
+  return hours < 48 ? Count(hours, "hour") : Count(hours / 24, "day");
 }
 
 StepResult CheckFreshness(Inquiry& inquiry) {

@@ -117,6 +117,7 @@ Result<std::vector<std::string>> WriteEvidence(const std::string& directory,
     return written.error();
   }
   std::vector<std::string> paths;
+  paths.reserve(files.size());
   for (const NewFile& file : files) {
     paths.push_back(directory + "/" + file.name);
   }
