@@ -135,7 +135,7 @@ TEST_CASE("gpu-allocation: num-gpus of the worker group equals the limit, is der
       {"set without limit", "4", nullptr, Verdict::kFail},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = SampleObservations();
     RayGroup& group = ClusterOf(o).workers[0];
     group.ray_start_params.clear();
@@ -300,7 +300,7 @@ TEST_CASE("gpu-allocation: each thing that was not seen is unknown, with its rea
        "gpu-allocation/worker-pods-asked", "permission-denied"},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = SampleObservations();
     row.hide(o);
     const auto findings = JudgeGpu(o, SamplePolicy());
@@ -374,7 +374,7 @@ TEST_CASE("gpu-allocation: worker pods are counted as KubeRay counts them") {
                       {"above max", 5, 0, 3, 1, 3},
                       {"min above max: max wins", 1, 4, 3, 1, 3}};
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = SampleObservations();
     RayGroup& group = ClusterOf(o).workers[0];
     group.replicas = row.replicas;
@@ -419,7 +419,7 @@ TEST_CASE("gpu-allocation: a pod that crashes, waits, ends or goes away does not
       {"being deleted", [](Pod& pod) { pod.deleting = true; }},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = SampleObservations();
     row.bend(o.cluster.pods.value()[2]);
     const auto findings = JudgeGpu(o, SamplePolicy());
@@ -474,7 +474,7 @@ TEST_CASE("gpu-allocation: node allocatable covers the pods, is too small, zero 
                       {"zero", "0", Verdict::kFail, "offers no nvidia.com/gpu"},
                       {"missing", nullptr, Verdict::kFail, "has registered nvidia.com/gpu"}};
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = SampleObservations();
     auto& allocatable = o.cluster.nodes.value()[1].allocatable;
     if (row.allocatable == nullptr) {
@@ -551,7 +551,7 @@ TEST_CASE("gpu-allocation: a group that no node fits fails, and says which nodes
        "none of 3 nodes: 1 without label role=gpu-worker, 2 not ready or cordoned"},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     Observations o = Planned();
     row.bend(o);
     const Finding finding =
