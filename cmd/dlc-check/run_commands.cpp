@@ -100,17 +100,23 @@ class RunCommand : public Command {
       return context.Fail(observed.error());
     }
     Report report = MakeReport(std::move(plan->observations), plan->policy, plan->policy_source);
-    RunEnd end{report.outcome, ReceivedSignal(), true, false};
-    const auto written =
+    const Result<void> signed_files =
         WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, plan->signer.get());
+    // A signer that fails must not cost what was observed: the statement can still be signed by
+    // hand.
+    const bool unsigned_files =
+        !signed_files && plan->signer &&
+        WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, nullptr);
     progress.Done();
     context.out << FindRenderer(context.format)->render(report, {context.Color(), context.verbose});
-    if (!written) {
-      end.evidence_written = false;
-      context.Fail(written.error());
-    } else if (!context.quiet) {
-      context.err << "dlc-check: evidence in " << plan->out_dir << "\n";
+    if (!signed_files) {
+      context.Fail(signed_files.error());
     }
+    if ((signed_files || unsigned_files) && !context.quiet) {
+      context.err << "dlc-check: " << (unsigned_files ? "unsigned evidence in " : "evidence in ")
+                  << plan->out_dir << "\n";
+    }
+    const RunEnd end{report.outcome, ReceivedSignal(), signed_files.has_value(), false};
     return ExitCodeOf(end);
   }
 

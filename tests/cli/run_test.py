@@ -68,7 +68,8 @@ class ExitCodes(Case):
         done = self.run_cli("cluster", "-c", EXAMPLE / "dlc-check.yaml", "--policy", EXAMPLE / "policy.yaml", "--only", "image,gpu,nccl",
                             "--sign-cmd", "false", "--sign-pub", public, "--out", self.dir / "out", expect=NOT_WRITTEN)
         self.assertIn("sign", done.stderr)
-        self.assertFalse((self.dir / "out" / "evidence.sigstore.json").exists())
+        self.assertEqual(sorted(p.name for p in (self.dir / "out").iterdir()), ["ctrf.json", "evidence.statement.json", "junit.xml"])
+        self.assertIn("evidence: unsigned", done.stdout)
 
     def interrupted(self, number, code):
         asked = threading.Event()
