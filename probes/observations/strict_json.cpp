@@ -1,5 +1,7 @@
 #include "probes/observations/strict_json.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -9,6 +11,39 @@ namespace dlc {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// The keys of one object. Nearly all objects have few, and there are hundreds of thousands of
+/// them: a short list whose strings keep their memory is searched in order, and only a large object
+/// gets a set.
+class KeySet {
+ public:
+  void Clear() {
+    size_ = 0;
+    rest_.clear();
+  }
+
+  /// False when `key` is there already.
+  bool Insert(const std::string& key) {
+    const auto end = few_.begin() + static_cast<std::ptrdiff_t>(size_);
+    if (std::find(few_.begin(), end, key) != end) {
+      return false;
+    }
+    if (size_ < kFew) {
+      if (size_ == few_.size()) {
+        few_.emplace_back();
+      }
+      few_[size_++] = key;
+      return true;
+    }
+    return rest_.insert(key).second;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 32;
+  std::vector<std::string> few_;
+  std::size_t size_ = 0;
+  std::set<std::string> rest_;
+};
 
 /// Builds the document through nlohmann's own DOM builder while watching for what it would accept
 /// in silence.
@@ -27,18 +62,21 @@ class StrictSax : public nlohmann::json_sax<Json> {
   bool binary(binary_t& value) override { return builder_.binary(value); }
 
   bool start_object(std::size_t count) override {
-    keys_.emplace_back();
+    if (open_objects_ == keys_.size()) {
+      keys_.emplace_back();
+    }
+    keys_[open_objects_++].Clear();
     return Deeper() && builder_.start_object(count);
   }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) {
+    if (!keys_[open_objects_ - 1].Insert(name)) {
       problem_ = "duplicate key '" + name + "'";
       return false;
     }
     return builder_.key(name);
   }
   bool end_object() override {
-    keys_.pop_back();
+    --open_objects_;
     --depth_;
     return builder_.end_object();
   }
@@ -72,7 +110,8 @@ class StrictSax : public nlohmann::json_sax<Json> {
   }
 
   nlohmann::detail::json_sax_dom_parser<Json> builder_;
-  std::vector<std::set<std::string>> keys_;
+  std::vector<KeySet> keys_;  // of the open objects; never shrinks
+  std::size_t open_objects_ = 0;
   int max_depth_;
   int depth_ = 0;
   std::string problem_;

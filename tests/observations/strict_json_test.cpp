@@ -41,6 +41,19 @@ TEST_CASE("strict JSON: refuses what readers disagree about") {
   CHECK_FALSE(ParseStrictJson("[1,2,3]", {4, 64}).has_value());
 }
 
+TEST_CASE("strict JSON: a duplicate is found in an object of any size") {
+  for (const int size : {1, 31, 32, 33, 500}) {
+    CAPTURE(size);
+    std::string text = "{";
+    for (int i = 0; i < size; ++i) {
+      text += "\"key" + std::to_string(i) + "\": 1, ";
+    }
+    CHECK(ParseStrictJson(text + "\"new\": 1}").has_value());
+    CHECK_FALSE(ParseStrictJson(text + "\"key0\": 1}").has_value());
+    CHECK_FALSE(ParseStrictJson(text + "\"key" + std::to_string(size - 1) + "\": 1}").has_value());
+  }
+}
+
 TEST_CASE("strict JSON: the same key in two objects is no duplicate") {
   CHECK(ParseStrictJson(R"([{"a": {"a": 1}}, {"a": 1}])").has_value());
 }
