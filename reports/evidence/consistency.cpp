@@ -152,7 +152,7 @@ Result<void> CheckSummaries(const Json& statement, const EvidenceContents& conte
   Json derived =
       BuildStatement({contents.observations, contents.policy, contents.findings, contents.outcome,
                       policy_digests == nullptr ? none : *policy_digests});
-  if (policy_digests == nullptr && !contents.observations.served_image.seen()) {
+  if (policy_digests == nullptr && !SubjectIsServedImage(contents.observations)) {
     derived["subject"] = statement.at("subject");
     derived["predicate"]["limitations"] = statement.at("predicate").at("limitations");
   }

@@ -234,6 +234,10 @@ Json Predicate(const StatementParts& parts) {
 
 }  // namespace
 
+bool SubjectIsServedImage(const Observations& observations) {
+  return Served(observations) != nullptr;
+}
+
 Json BuildStatement(const StatementParts& parts) {
   Json statement = Json::object();
   statement["_type"] = kStatementType;

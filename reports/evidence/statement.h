@@ -30,6 +30,9 @@ struct StatementParts {
   const std::vector<Digest>& policy_digests;  ///< Policy::image.digests
 };
 
+/// False: the subject depends on the policy.
+bool SubjectIsServedImage(const Observations& observations);
+
 /// in-toto Statement v1. A verifier builds it again from the parts that it read, and compares:
 /// every summary (result, lists of tests, run, image, ..) must say what the parts say.
 nlohmann::ordered_json BuildStatement(const StatementParts& parts);
