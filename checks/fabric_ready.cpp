@@ -93,14 +93,14 @@ struct Context {
   NodesByName nodes;
   std::vector<RayClusterView> views;
 
-  const std::string& resource() const { return policy.fabric.resource; }
-  bool required() const { return policy.fabric.efa == "required"; }
-  bool nodes_seen() const { return seen.cluster.nodes.seen(); }
-  std::string LimitMetric() const { return "limits[" + resource() + "]"; }
+  const std::string& Resource() const { return policy.fabric.resource; }
+  bool Required() const { return policy.fabric.efa == "required"; }
+  bool NodesSeen() const { return seen.cluster.nodes.seen(); }
+  std::string LimitMetric() const { return "limits[" + Resource() + "]"; }
 };
 
 HasEfa EfaOf(const Context& context, const Node& node) {
-  if (WholeQuantity(node.allocatable, context.resource()).value_or(0) > 0) {
+  if (WholeQuantity(node.allocatable, context.Resource()).value_or(0) > 0) {
     return HasEfa::kYes;
   }
   const InstanceType* type = FindInstanceType(node.instance_type);
@@ -146,8 +146,8 @@ void DescribeSelector(const Context& context, const PodSpec& spec, UnitNodes& un
     unit.why_unknown = "instance type " + unit.type + " is not in this version's table";
     return;
   }
-  unit.why_unknown = context.nodes_seen() ? "no node fits its nodeSelector and tolerations"
-                                          : "the nodes were not seen, so their type is not known";
+  unit.why_unknown = context.NodesSeen() ? "no node fits its nodeSelector and tolerations"
+                                         : "the nodes were not seen, so their type is not known";
 }
 
 UnitNodes NodesOfGroup(const Context& context, const RayClusterView& view, const RayUnit& unit) {
@@ -163,7 +163,7 @@ UnitNodes NodesOfGroup(const Context& context, const RayClusterView& view, const
   result.placed = !placed.empty();
   if (result.placed) {
     result.nodes.assign(placed.begin(), placed.end());
-  } else if (context.nodes_seen()) {
+  } else if (context.NodesSeen()) {
     result.nodes = FitNodes(*unit.spec, context.seen.cluster.nodes.value()).nodes;
   }
   if (result.nodes.empty()) {
@@ -193,7 +193,7 @@ UnitNodes NodesOfPod(const Context& context, const RayUnit& unit,
 }
 
 void JudgePlacement(Context& context, const RayUnit& unit, const ResourceAsk& ask) {
-  if (!ask.misplaced()) {
+  if (!ask.Misplaced()) {
     return;
   }
   Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
@@ -224,7 +224,7 @@ std::string ClaimsText(const PodSpec& spec) {
 /// True when the limit could be judged: the rules about its size make sense then.
 bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask,
                    const UnitNodes& nodes) {
-  const bool none = ask.count() == 0 && !std::holds_alternative<std::string>(ask.limit);
+  const bool none = ask.Count() == 0 && !std::holds_alternative<std::string>(ask.limit);
   if (none && !unit.spec->resource_claims.empty()) {
     context.judge.Unknown(kEfaLimit, unit.subject,
                           {"unsupported",
@@ -234,7 +234,7 @@ bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask
                            ""});
     return false;
   }
-  if (!context.required() && nodes.efa == HasEfa::kNo) {
+  if (!context.Required() && nodes.efa == HasEfa::kNo) {
     context.judge.NotApplicable(kEfaLimit, unit.subject,
                                 "instance type " + nodes.type + " has no EFA");
     if (unit.pod == nullptr || unit.group == nullptr) {
@@ -249,7 +249,7 @@ bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask
                          {{context.LimitMetric() + " beside FI_PROVIDER=efa", Op::kGe,
                            std::int64_t{1}, ask.limit, "", "constant"}});
   }
-  if (!context.required() && nodes.efa == HasEfa::kUnknown && none) {
+  if (!context.Required() && nodes.efa == HasEfa::kUnknown && none) {
     context.judge.Unknown(
         kEfaLimit, unit.subject,
         {"not-looked-at",
@@ -275,7 +275,7 @@ bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask
 
 void JudgeShare(Context& context, const RayUnit& unit, const ResourceAsk& ask,
                 const UnitNodes& nodes) {
-  if (ask.count() == 0) {
+  if (ask.Count() == 0) {
     return;
   }
   const InstanceType* type = FindInstanceType(nodes.type);
@@ -296,10 +296,10 @@ void JudgeShare(Context& context, const RayUnit& unit, const ResourceAsk& ask,
            : type->efa_interfaces;
   Finding& finding =
       context.judge.Decide(kInterfaceShare, unit.subject,
-                           {{context.LimitMetric(), Op::kGe, share, ask.count(), "", "constant"}});
+                           {{context.LimitMetric(), Op::kGe, share, ask.Count(), "", "constant"}});
   finding.notes.push_back(nodes.type + " has " + std::to_string(type->efa_interfaces) +
                           " EFA interfaces and " + std::to_string(type->gpus) + " GPUs; the pod " +
-                          "takes " + std::to_string(ask.count()) + " and " + std::to_string(gpus));
+                          "takes " + std::to_string(ask.Count()) + " and " + std::to_string(gpus));
 }
 
 void JudgeHostPath(Context& context, const RayUnit& unit) {
@@ -317,11 +317,11 @@ void JudgeHostPath(Context& context, const RayUnit& unit) {
 void JudgeNodeCounts(Context& context, const std::set<const Node*>& nodes) {
   for (const Node* node : nodes) {
     const InstanceType* type = FindInstanceType(node->instance_type);
-    const AssertedValue offer = QuantityValue(node->allocatable, context.resource());
+    const AssertedValue offer = QuantityValue(node->allocatable, context.Resource());
     if (type != nullptr && type->efa_interfaces > 0 &&
         !std::holds_alternative<std::monostate>(offer)) {
       context.judge.Decide(kAllocatableMatchesType, {"node", node->name},
-                           {{"allocatable[" + context.resource() + "] of " + node->instance_type,
+                           {{"allocatable[" + context.Resource() + "] of " + node->instance_type,
                              Op::kEq, std::int64_t{type->efa_interfaces}, offer, "", "constant"}});
     }
   }
@@ -329,8 +329,8 @@ void JudgeNodeCounts(Context& context, const std::set<const Node*>& nodes) {
 
 void JudgeZones(Context& context, const RayClusterView& view, const std::set<const Node*>& nodes,
                 bool placed) {
-  if (!context.nodes_seen()) {
-    context.judge.Unseen(kOneZone, view.subject(), "the nodes", context.seen.cluster.nodes);
+  if (!context.NodesSeen()) {
+    context.judge.Unseen(kOneZone, view.ClusterSubject(), "the nodes", context.seen.cluster.nodes);
     return;
   }
   std::set<std::string> zones;
@@ -342,14 +342,14 @@ void JudgeZones(Context& context, const RayClusterView& view, const std::set<con
     names += (names.empty() ? "" : ", ") + (zone.empty() ? "(no zone label)" : zone);
   }
   if (nodes.empty()) {
-    context.judge.Unknown(kOneZone, view.subject(),
+    context.judge.Unknown(kOneZone, view.ClusterSubject(),
                           {"not-found", "no node was seen that carries or fits the workers", ""});
   } else if (zones.contains("")) {
-    context.judge.Unknown(kOneZone, view.subject(),
+    context.judge.Unknown(kOneZone, view.ClusterSubject(),
                           {"not-found", "not every node has a zone label: " + names, ""});
   } else if (!placed && zones.size() > 1) {
     context.judge.Unknown(
-        kOneZone, view.subject(),
+        kOneZone, view.ClusterSubject(),
         {"not-looked-at",
          "no worker pod was seen on a node, and the nodes that fit are in several "
          "zones: " +
@@ -357,7 +357,7 @@ void JudgeZones(Context& context, const RayClusterView& view, const std::set<con
          ""});
   } else {
     Finding& finding =
-        context.judge.Decide(kOneZone, view.subject(),
+        context.judge.Decide(kOneZone, view.ClusterSubject(),
                              {{"zones of worker nodes", Op::kEq, std::int64_t{1},
                                static_cast<std::int64_t>(zones.size()), "", "constant"}});
     finding.notes.push_back((placed ? "worker nodes are in " : "nodes that fit are in ") + names);
@@ -366,7 +366,7 @@ void JudgeZones(Context& context, const RayClusterView& view, const std::set<con
 
 /// A worker group, or a worker pod: both are judged, the pod being what really runs.
 void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
-  const ResourceAsk ask = AskFor(*unit.spec, context.resource());
+  const ResourceAsk ask = AskFor(*unit.spec, context.Resource());
   JudgePlacement(context, unit, ask);
   const bool judged = JudgeEfaLimit(context, unit, ask, nodes);
   if (unit.pod != nullptr && unit.group != nullptr) {
@@ -381,7 +381,7 @@ void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
 void JudgeView(Context& context, const RayClusterView& view) {
   const auto running = static_cast<std::int64_t>(view.WorkerPods().size());
   if (const auto pods = std::max(view.WorkerPodsAsked(), running); pods < 2) {
-    context.judge.NotApplicable(kEfaLimit, view.subject(),
+    context.judge.NotApplicable(kEfaLimit, view.ClusterSubject(),
                                 std::to_string(pods) +
                                     " worker pods: EFA carries traffic between nodes, and fewer "
                                     "than two pods have none");
@@ -400,7 +400,7 @@ void JudgeView(Context& context, const RayClusterView& view) {
           unit.pod == nullptr
               ? by_group.emplace(unit.group, NodesOfGroup(context, view, unit)).first->second
               : NodesOfPod(context, unit, by_group);
-      applies = applies || context.required() || own.efa != HasEfa::kNo;
+      applies = applies || context.Required() || own.efa != HasEfa::kNo;
       (own.placed ? placed : fitting).insert(own.nodes.begin(), own.nodes.end());
       JudgeUnit(context, unit, own);
     }
@@ -437,7 +437,7 @@ std::vector<Finding> JudgeFabricReady(const Observations& observations, const Po
     JudgeNothing(context);
     return context.judge.Take();
   }
-  if (context.nodes_seen()) {
+  if (context.NodesSeen()) {
     context.nodes = IndexNodes(observations.cluster.nodes.value());
   }
   for (const RayClusterView& view : context.views) {

@@ -108,14 +108,14 @@ struct Context {
   std::vector<RayClusterView> views;
   Judge judge;
 
-  const std::string& resource() const { return policy.gpu.resource; }
-  bool pods_seen() const { return seen.cluster.pods.seen(); }
-  std::string LimitMetric() const { return "limits[" + resource() + "]"; }
+  const std::string& Resource() const { return policy.gpu.resource; }
+  bool PodsSeen() const { return seen.cluster.pods.seen(); }
+  std::string LimitMetric() const { return "limits[" + Resource() + "]"; }
 };
 
 void JudgeLimit(Context& context, const RayUnit& unit) {
-  const ResourceAsk ask = AskFor(*unit.spec, context.resource());
-  if (ask.misplaced()) {
+  const ResourceAsk ask = AskFor(*unit.spec, context.Resource());
+  if (ask.Misplaced()) {
     Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
                                             {{context.LimitMetric() + " of containers[0]", Op::kGe,
                                               std::int64_t{1}, ask.limit, "", "constant"}});
@@ -126,11 +126,11 @@ void JudgeLimit(Context& context, const RayUnit& unit) {
     for (const std::string& holder : ask.elsewhere) {
       finding.notes.push_back("the limit is on " + holder);
     }
-  } else if (ask.count() > 0) {
+  } else if (ask.Count() > 0) {
     std::vector<Assertion> assertions = {{context.LimitMetric() + " of containers[0]", Op::kGe,
                                           std::int64_t{1}, ask.limit, "", "constant"}};
     if (!std::holds_alternative<std::monostate>(ask.request)) {
-      assertions.push_back({"requests[" + context.resource() + "]", Op::kEq, ask.limit, ask.request,
+      assertions.push_back({"requests[" + context.Resource() + "]", Op::kEq, ask.limit, ask.request,
                             "", "observation:cluster"});
     }
     context.judge.Decide(kLimitInRayContainer, unit.subject, std::move(assertions));
@@ -172,7 +172,7 @@ void JudgeVisibility(Context& context, const RayUnit& unit) {
 }
 
 void JudgeHead(Context& context, const RayUnit& unit) {
-  const std::int64_t gpus = AllottedGpuCount(*unit.spec, context.resource());
+  const std::int64_t gpus = AllottedGpuCount(*unit.spec, context.Resource());
   context.judge.Decide(kHeadHasNoGpu, unit.subject,
                        {{context.LimitMetric(), Op::kEq, std::int64_t{0}, gpus, "", "constant"}});
   if (gpus > 0) {
@@ -199,7 +199,7 @@ AssertedValue FlagValue(const std::string& text) {
 
 void JudgeFlag(Context& context, const RayUnit& unit) {
   const auto flag = unit.group->ray_start_params.find("num-gpus");
-  const AssertedValue allotted = AllottedGpus(*unit.spec, context.resource());
+  const AssertedValue allotted = AllottedGpus(*unit.spec, context.Resource());
   const auto decide = [&](AssertedValue observed) -> Finding& {
     return context.judge.Decide(kRayFlag, unit.subject,
                                 {{"num-gpus", Op::kEq, allotted, std::move(observed), "",
@@ -214,7 +214,7 @@ void JudgeFlag(Context& context, const RayUnit& unit) {
   } else {
     context.judge.NotApplicable(kRayFlag, unit.subject, "neither num-gpus nor a GPU limit is set");
   }
-  if (AllottedGpuCount(*unit.spec, context.resource()) == 0) {
+  if (AllottedGpuCount(*unit.spec, context.Resource()) == 0) {
     context.judge.Decide(kRayFlagStated, unit.subject,
                          {{"num-gpus without a GPU limit", Op::kEq, std::int64_t{0},
                            stated ? FlagValue(flag->second) : AssertedValue(), "", "constant"}});
@@ -245,16 +245,16 @@ void JudgePodsAsked(Context& context, const RayClusterView& view) {
   if (view.object == nullptr) {
     if (context.seen.cluster.ray_clusters.seen()) {
       context.judge.Unknown(
-          kWorkerPodsAsked, view.subject(),
+          kWorkerPodsAsked, view.ClusterSubject(),
           {"not-found", "its pods were seen, but no RayCluster of this name", ""});
     } else {
-      context.judge.Unseen(kWorkerPodsAsked, view.subject(), "the RayCluster",
+      context.judge.Unseen(kWorkerPodsAsked, view.ClusterSubject(), "the RayCluster",
                            context.seen.cluster.ray_clusters);
     }
     return;
   }
   Finding& finding =
-      context.judge.Decide(kWorkerPodsAsked, view.subject(),
+      context.judge.Decide(kWorkerPodsAsked, view.ClusterSubject(),
                            {With(wanted, "worker pods asked for", view.WorkerPodsAsked())});
   if (view.object->suspended) {
     finding.notes.push_back("the RayCluster is suspended");
@@ -271,7 +271,7 @@ void JudgePodsAsked(Context& context, const RayClusterView& view) {
   }
   Assertion stay = With(wanted, "minReplicas x numOfHosts", kept);
   stay.op = Op::kGe;
-  context.judge.Decide(kWorkersStay, view.subject(), {std::move(stay)});
+  context.judge.Decide(kWorkersStay, view.ClusterSubject(), {std::move(stay)});
 }
 
 std::string WhyNotRunning(const Pod& pod) {
@@ -285,9 +285,13 @@ std::string WhyNotRunning(const Pod& pod) {
   return pod.phase.empty() ? "phase not reported" : pod.phase;
 }
 
+/// Pods that a finding names one by one.
+constexpr std::size_t kNamed = 5;
+
 void JudgePodsRunning(Context& context, const RayClusterView& view) {
-  if (!context.pods_seen()) {
-    context.judge.Unseen(kWorkerPodsRunning, view.subject(), "the pods", context.seen.cluster.pods);
+  if (!context.PodsSeen()) {
+    context.judge.Unseen(kWorkerPodsRunning, view.ClusterSubject(), "the pods",
+                         context.seen.cluster.pods);
     return;
   }
   std::int64_t running = 0;
@@ -305,8 +309,7 @@ void JudgePodsRunning(Context& context, const RayClusterView& view) {
                           running, "", "observation:cluster.rayClusters"});
   }
   Finding& finding =
-      context.judge.Decide(kWorkerPodsRunning, view.subject(), std::move(assertions));
-  constexpr std::size_t kNamed = 5;
+      context.judge.Decide(kWorkerPodsRunning, view.ClusterSubject(), std::move(assertions));
   for (std::size_t i = 0; i < waiting.size() && i < kNamed; ++i) {
     finding.notes.push_back(waiting[i]);
   }
@@ -332,18 +335,18 @@ void JudgeTotal(Context& context, const RayClusterView& view) {
     for (const RayUnit& unit : view.groups) {
       const bool counts = !unit.head && !view.object->suspended;
       asked +=
-          counts ? PodsOfGroup(*unit.group) * AllottedGpuCount(*unit.spec, context.resource()) : 0;
+          counts ? PodsOfGroup(*unit.group) * AllottedGpuCount(*unit.spec, context.Resource()) : 0;
     }
     assertions.push_back(With(wanted, "asked for by worker groups", asked));
   }
-  if (context.pods_seen()) {
+  if (context.PodsSeen()) {
     std::int64_t held = 0;
     for (const RayUnit* unit : view.WorkerPods()) {
-      held += RayContainerRuns(*unit->pod) ? AllottedGpuCount(*unit->spec, context.resource()) : 0;
+      held += RayContainerRuns(*unit->pod) ? AllottedGpuCount(*unit->spec, context.Resource()) : 0;
     }
     assertions.push_back(With(wanted, "held by running worker pods", held));
   }
-  context.judge.Decide(kWorkerTotal, view.subject(), std::move(assertions));
+  context.judge.Decide(kWorkerTotal, view.ClusterSubject(), std::move(assertions));
 }
 
 void JudgeView(Context& context, const RayClusterView& view) {
@@ -362,10 +365,11 @@ void JudgeView(Context& context, const RayClusterView& view) {
     }
   }
   if (!head) {
-    context.judge.Unknown(kHeadHasNoGpu, view.subject(), {"not-found", "no head pod was seen", ""});
+    context.judge.Unknown(kHeadHasNoGpu, view.ClusterSubject(),
+                          {"not-found", "no head pod was seen", ""});
   }
   if (view.object == nullptr) {
-    context.judge.Unknown(kRayFlag, view.subject(),
+    context.judge.Unknown(kRayFlag, view.ClusterSubject(),
                           {"not-looked-at", "its RayCluster object was not seen", ""});
   }
   JudgePodsAsked(context, view);

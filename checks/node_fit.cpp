@@ -21,7 +21,7 @@ std::string TaintText(const Taint& taint) {
 std::string SelectorText(const PodSpec& spec) {
   std::string text;
   for (const auto& [key, value] : spec.node_selector) {
-    text += (text.empty() ? "" : ",") + key + "=" + value;
+    text.append(text.empty() ? "" : ",").append(key).append("=").append(value);
   }
   return text;
 }
@@ -169,7 +169,7 @@ void JudgeAllocatable(Judge& judge, std::string_view rule, const std::string& re
     return;
   }
   if (!nodes.seen()) {
-    judge.Unseen(rule, views.front().subject(), "the nodes", nodes);
+    judge.Unseen(rule, views.front().ClusterSubject(), "the nodes", nodes);
     return;
   }
   const NodesByName index = IndexNodes(nodes.value());
@@ -231,7 +231,7 @@ void JudgeSchedulable(Judge& judge, std::string_view rule, const RayClusterView&
     }
   }
   if (unclaimed > 0) {
-    on_nodes(view.subject(), 1, unclaimed);
+    on_nodes(view.ClusterSubject(), 1, unclaimed);
   }
   for (const auto& [group, unit] : waiting) {
     hold_against_nodes(*unit);

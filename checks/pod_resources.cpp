@@ -26,14 +26,14 @@ AssertedValue QuantityValue(const std::map<std::string, std::string>& quantities
   return whole ? AssertedValue(*whole) : AssertedValue(it->second);
 }
 
-std::int64_t ResourceAsk::count() const {
+std::int64_t ResourceAsk::Count() const {
   const auto* whole = std::get_if<std::int64_t>(&limit);
   return whole == nullptr ? 0 : *whole;
 }
 
-bool ResourceAsk::misplaced() const {
+bool ResourceAsk::Misplaced() const {
   const bool requested = !std::holds_alternative<std::monostate>(request);
-  return count() == 0 && (requested || !elsewhere.empty());
+  return Count() == 0 && (requested || !elsewhere.empty());
 }
 
 ResourceAsk AskFor(const PodSpec& spec, const std::string& resource) {
@@ -82,7 +82,7 @@ AssertedValue AllottedGpus(const PodSpec& spec, const std::string& resource) {
   if (std::holds_alternative<std::string>(ask.limit)) {
     return ask.limit;
   }
-  return ask.count() + (IsMig(resource) ? 0 : MigSlices(spec));
+  return ask.Count() + (IsMig(resource) ? 0 : MigSlices(spec));
 }
 
 std::int64_t AllottedGpuCount(const PodSpec& spec, const std::string& resource) {

@@ -19,9 +19,9 @@ struct ResourceAsk {
   std::vector<std::string> elsewhere;  ///< "init container 'x' (4)": other holders of a limit
 
   /// The Ray container's limit, 0 when it is not there or no whole number.
-  std::int64_t count() const;
+  std::int64_t Count() const;
   /// Asked for, but not by the Ray container's limit.
-  bool misplaced() const;
+  bool Misplaced() const;
 };
 ResourceAsk AskFor(const PodSpec& spec, const std::string& resource);
 

@@ -38,6 +38,24 @@ void DecideAdvertised(Context& context, Subject subject, const RayNode& node,
 /// Ray nodes by IP: pods on the host network share one, so several are possible.
 using RayNodesByIp = std::multimap<std::string_view, const RayNode*>;
 
+void JudgePod(Context& context, const RayUnit& unit, const std::vector<const RayNode*>& matches) {
+  const std::string& address = unit.pod->pod_ip;
+  if (matches.size() == 1) {
+    DecideAdvertised(context, unit.subject, *matches[0],
+                     AllottedGpus(*unit.spec, context.resource));
+  } else if (matches.size() > 1) {
+    context.judge.Unknown(context.rule, unit.subject,
+                          {"unsupported", "several Ray nodes share the address " + address, ""});
+  } else if (context.views.size() > 1) {
+    context.judge.Unknown(context.rule, unit.subject,
+                          {"not-found", "the node list may be of another Ray cluster", ""});
+  } else {
+    context.judge.Decide(context.rule, unit.subject,
+                         {{"live Ray nodes with address " + address, Op::kGe, std::int64_t{1},
+                           std::int64_t{0}, "", "constant"}});
+  }
+}
+
 void ByPod(Context& context, const RayNodesByIp& nodes) {
   std::set<const RayNode*> joined;
   for (const RayClusterView& view : context.views) {
@@ -53,21 +71,7 @@ void ByPod(Context& context, const RayNodesByIp& nodes) {
           matches.push_back(it->second);
         }
       }
-      if (matches.size() == 1) {
-        DecideAdvertised(context, unit.subject, *matches[0],
-                         AllottedGpus(*unit.spec, context.resource));
-      } else if (matches.size() > 1) {
-        context.judge.Unknown(
-            context.rule, unit.subject,
-            {"unsupported", "several Ray nodes share the address " + unit.pod->pod_ip, ""});
-      } else if (context.views.size() > 1) {
-        context.judge.Unknown(context.rule, unit.subject,
-                              {"not-found", "the node list is of another Ray cluster", ""});
-      } else {
-        context.judge.Decide(context.rule, unit.subject,
-                             {{"live Ray nodes with address " + unit.pod->pod_ip, Op::kGe,
-                               std::int64_t{1}, std::int64_t{0}, "", "constant"}});
-      }
+      JudgePod(context, unit, matches);
     }
   }
   for (const auto& [ip, node] : nodes) {
@@ -102,7 +106,7 @@ void ByRole(Context& context, const RayClusterView& view, const RayNodesByIp& no
       DecideAdvertised(context, subject, *node, AllottedGpus(*like->spec, context.resource));
     }
   }
-  context.judge.Decide(context.rule, view.subject(),
+  context.judge.Decide(context.rule, view.ClusterSubject(),
                        {{"live Ray worker nodes", Op::kGe, view.WorkerPodsAsked(), workers, "",
                          "observation:cluster.rayClusters"}});
 }
@@ -113,7 +117,7 @@ void JudgeAdvertisedGpus(Judge& judge, std::string_view rule, const std::string&
                          const std::vector<RayClusterView>& views,
                          const Observations& observations) {
   Context context{judge, rule, resource, views};
-  const Subject subject = context.views.front().subject();
+  const Subject subject = context.views.front().ClusterSubject();
   if (!observations.ray.nodes.seen()) {
     context.judge.Unseen(context.rule, subject, "Ray's list of nodes", observations.ray.nodes);
     return;

@@ -28,7 +28,7 @@ struct RayClusterView {
   /// Live pods: neither finished nor being deleted; redis-cleanup pods are none of Ray's nodes.
   std::vector<RayUnit> pods;
 
-  Subject subject() const { return {"cluster", name}; }
+  Subject ClusterSubject() const { return {"cluster", name}; }
   std::int64_t WorkerPodsAsked() const;  ///< of `groups`, 0 without the object
   std::vector<const RayUnit*> WorkerPods() const;
 };

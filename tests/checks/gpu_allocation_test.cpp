@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <string>
 
 #include "checks/check.h"
@@ -229,6 +229,16 @@ TEST_CASE("gpu-allocation: two Ray nodes behind one host address cannot be told 
   const auto findings = JudgeGpu(o);
   CHECK(Only(findings, "gpu-allocation/ray-advertises-limit", "worker-1").verdict ==
         Verdict::kUnknown);
+}
+
+TEST_CASE("gpu-allocation: head and worker behind one host address are told apart by role") {
+  Observations o = SampleObservations();
+  o.cluster.pods.value()[0].pod_ip = "10.0.0.2";
+  o.ray.nodes.value()[0].node_ip = "10.0.0.2";
+  const auto findings = JudgeGpu(o);
+  CHECK(Only(findings, "gpu-allocation/ray-advertises-limit", "head-0").verdict == Verdict::kPass);
+  CHECK(Only(findings, "gpu-allocation/ray-advertises-limit", "worker-1").verdict ==
+        Verdict::kPass);
 }
 
 TEST_CASE("gpu-allocation: without pods the Ray nodes are held against their groups") {
@@ -683,13 +693,13 @@ TEST_CASE("gpu-allocation: ten thousand pods on a thousand nodes are judged in s
   for (int i = 0; i < 1000; ++i) {
     nodes.push_back(testing::GpuNode("n" + std::to_string(i)));
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: the machine may be busy
   const auto gpu = JudgeGpu(o, SamplePolicy());
   const auto fabric = FindCheck("fabric-ready")->judge(o, {});
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   CHECK(gpu.size() > 30'000);
   CHECK(fabric.size() > 20'000);
-  CHECK(seconds.count() < 20);  // a loop over pods x nodes takes minutes in a debug build
+  CHECK(seconds < 20);  // a loop over pods x nodes takes minutes in a debug build
 }
 
 }  // namespace

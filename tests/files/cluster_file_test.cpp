@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
+#include <ctime>
 #include <string>
 
 namespace dlc {
@@ -272,12 +272,12 @@ TEST_CASE("cluster file: ten thousand pods in one list are read in seconds") {
   for (int i = 0; i < 10'000; ++i) {
     text += (i == 0 ? "" : ",") + PodJson("pod-" + std::to_string(i));
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: the machine may be busy
   const Read read = Parse(text + "]}", {}, "pods.json");
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   REQUIRE(read.result);
   CHECK(read.facts.pods.value().size() == 10'000);
-  CHECK(seconds.count() < 20);
+  CHECK(seconds < 20);
 }
 
 TEST_CASE("cluster file: a missing file is its own error") {

@@ -177,7 +177,7 @@ metadata:
 spec: {unschedulable: true, taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]}
 status:
   allocatable: {nvidia.com/gpu: "4", cpu: 47810m}
-  conditions: [{type: DiskPressure, status: "False"}, {type: Ready, status: "True"}]
+  conditions: [{type: DiskPressure, status: "False"}, {type: Ready, status: "True"}, {type: Odd, status: "False"}]
   nodeInfo: {architecture: amd64}
 )");
   CHECK(node.instance_type == "g6.12xlarge");

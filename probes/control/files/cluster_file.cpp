@@ -139,7 +139,7 @@ class Collector {
     const bool job = kind == "RayJob";
     const Fields outer = object.Map("spec");
     const Fields spec = outer.Map(job ? "rayClusterSpec" : "rayClusterConfig");
-    if (!spec.present()) {
+    if (!spec.Present()) {
       reading_.notes.push_back(kind + " without a cluster of its own ignored");
       other_kinds_.insert(kind);
       return;

@@ -53,10 +53,10 @@ const DocNode* Fields::Find(std::string_view key) const {
 }
 
 void Fields::Fail(std::string_view key, const std::string& message, std::string hint) const {
-  static const DocNode kNowhere;
+  const DocNode nowhere;
   const DocNode* node = Find(key);
   if (node == nullptr) {
-    node = node_ == nullptr ? &kNowhere : node_;
+    node = node_ == nullptr ? &nowhere : node_;
   }
   reading_.Fail(*node, PathOf(key), message, std::move(hint));
 }

@@ -33,10 +33,10 @@ class Fields {
   /// `node` may be null (absent): then every read gives the default.
   Fields(FileReading& reading, const DocNode* node, std::string path);
 
-  bool present() const { return node_ != nullptr; }
+  bool Present() const { return node_ != nullptr; }
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  Source source() const { return {reading_.file, node_ == nullptr ? 0 : node_->line}; }
-  FileReading& reading() const { return reading_; }
+  Source InFile() const { return {reading_.file, node_ == nullptr ? 0 : node_->line}; }
+  FileReading& Reading() const { return reading_; }
 
   /// Any scalar as text; a template marker in it ("{{", "${") is an error.
   std::string Text(std::string_view key) const;

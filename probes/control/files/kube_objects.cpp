@@ -112,16 +112,16 @@ PodSpec ReadPodSpec(const Fields& fields) {
 
 /// What both kinds of group have in common.
 void ReadGroup(const Fields& fields, RayGroup& group) {
-  group.source = fields.source();
+  group.source = fields.InFile();
   group.ray_start_params = fields.TextMap("rayStartParams");
   const std::string gpus = fields.Map("resources").Text("GPU");
   if (!gpus.empty()) {
     group.ray_start_params["num-gpus"] = gpus;
-    fields.reading().notes.push_back("group '" + group.name +
+    fields.Reading().notes.push_back("group '" + group.name +
                                      "': resources.GPU is taken for num-gpus, as KubeRay does");
   }
   const Fields spec = fields.Map("template").Map("spec");
-  if (!spec.present()) {
+  if (!spec.Present()) {
     fields.Fail("template", "must hold a pod spec (template.spec)");
     return;
   }
@@ -155,7 +155,7 @@ void ReadRayClusterSpec(const Fields& spec, RayCluster& cluster) {
   cluster.suspended = spec.Bool("suspend");
   cluster.auth_mode = spec.Map("authOptions").Text("mode");
   const Fields head = spec.Map("headGroupSpec");
-  if (!head.present()) {
+  if (!head.Present()) {
     spec.Fail("headGroupSpec", "is missing");
     return;
   }
@@ -188,7 +188,7 @@ ContainerStatus ReadStatus(const Fields& fields) {
 RayCluster ReadEmbeddedRayCluster(const Fields& object, const Fields& spec,
                                   const std::string& status_name) {
   RayCluster cluster;
-  cluster.source = object.source();
+  cluster.source = object.InFile();
   const Fields metadata = object.Map("metadata");
   cluster.name_space = NamespaceOf(metadata);
   cluster.name = status_name.empty() ? metadata.Text("name") : status_name;
@@ -201,7 +201,7 @@ RayCluster ReadEmbeddedRayCluster(const Fields& object, const Fields& spec,
 
 RayCluster ReadRayCluster(const Fields& object) {
   const Fields spec = object.Map("spec");
-  if (!spec.present()) {
+  if (!spec.Present()) {
     object.Fail("spec", "is missing");
     return {};
   }
@@ -214,7 +214,7 @@ RayCluster ReadRayCluster(const Fields& object) {
 
 Pod ReadPod(const Fields& object) {
   Pod pod;
-  pod.source = object.source();
+  pod.source = object.InFile();
   const Fields metadata = object.Map("metadata");
   pod.name_space = NamespaceOf(metadata);
   pod.name = RequiredText(metadata, "name");
@@ -225,7 +225,7 @@ Pod ReadPod(const Fields& object) {
   pod.ray_node_type = labels.Text("ray.io/node-type");
   pod.ray_group = labels.Text("ray.io/group");
   const Fields spec = object.Map("spec");
-  if (!spec.present()) {
+  if (!spec.Present()) {
     object.Fail("spec", "is missing");
     return pod;
   }
@@ -242,7 +242,7 @@ Pod ReadPod(const Fields& object) {
 
 Node ReadNode(const Fields& object) {
   Node node;
-  node.source = object.source();
+  node.source = object.InFile();
   const Fields metadata = object.Map("metadata");
   node.name = RequiredText(metadata, "name");
   node.labels = metadata.TextMap("labels");

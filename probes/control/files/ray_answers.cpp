@@ -50,7 +50,7 @@ RayNode ReadRayNode(const Fields& fields) {
     fields.Fail("node_ip", "is missing");
   }
   const Fields resources = fields.Map("resources_total");
-  if (node.alive && !resources.present()) {
+  if (node.alive && !resources.Present()) {
     fields.Fail("resources_total", "is missing", "ask with detail=1 (ray list nodes --detail)");
   }
   for (const std::string& key : resources.Keys()) {
@@ -99,7 +99,7 @@ Result<const DocNode*> NodeList(FileReading& reading, const DocNode& root) {
 
 RayJob ReadJobDetails(const Fields& fields) {
   RayJob job;
-  job.source = fields.source();
+  job.source = fields.InFile();
   job.submission_id = fields.FreeText("submission_id");
   if (job.submission_id.empty()) {
     job.submission_id = fields.FreeText("job_id");
@@ -115,7 +115,7 @@ Result<RayJob> ReadRayJobManifest(const Fields& object) {
   const Fields spec = object.Map("spec");
   const Fields status = object.Map("status");
   RayJob job;
-  job.source = object.source();
+  job.source = object.InFile();
   job.submission_id = status.FreeText("jobId");
   if (job.submission_id.empty()) {
     job.submission_id = object.Map("metadata").Text("name");
@@ -126,7 +126,7 @@ Result<RayJob> ReadRayJobManifest(const Fields& object) {
   if (text.empty()) {
     return job;
   }
-  const std::string inner_name = object.reading().file + " (runtimeEnvYAML)";
+  const std::string inner_name = object.Reading().file + " (runtimeEnvYAML)";
   const auto inner = ParseOne(text, inner_name);
   if (!inner) {
     return inner.error();
@@ -165,7 +165,7 @@ Result<std::vector<RayJob>> ReadOneJob(FileReading& reading, const DocNode& root
                          kJobHint);
   }
   RayJob job;
-  job.source = fields.source();
+  job.source = fields.InFile();
   job.runtime_env = ReadRuntimeEnv(fields);
   return std::vector<RayJob>{std::move(job)};
 }

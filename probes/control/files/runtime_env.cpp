@@ -11,6 +11,12 @@
 namespace dlc {
 namespace {
 
+constexpr std::array kKeys = {"pip",           "uv",        "conda",
+                              "working_dir",   "env_vars",  "py_modules",
+                              "py_executable", "image_uri", "container",
+                              "excludes",      "config",    "worker_process_setup_hook",
+                              "nsight",        "java_jars", "rocprof_sys"};
+
 void AddOption(RuntimeEnv& env, const std::string& installer, const std::string& text) {
   env.packages.push_back({installer, WithoutUrlCredentials(text), "", "", true});
 }
@@ -68,7 +74,7 @@ void ReadCondaDependencies(const Fields& conda, RuntimeEnv& env) {
     if (item.IsScalar()) {
       env.packages.push_back(ParseCondaDependency(item.text));
     } else {
-      const Fields inner(conda.reading(), &item, "conda.dependencies[]");
+      const Fields inner(conda.Reading(), &item, "conda.dependencies[]");
       AddRequirements(inner.TextList("pip"), "conda-pip", env);
     }
   }
@@ -116,11 +122,6 @@ RuntimeEnv ReadRuntimeEnv(const Fields& fields) {
 }
 
 bool LooksLikeRuntimeEnv(const DocNode& node) {
-  constexpr std::array kKeys = {"pip",           "uv",        "conda",
-                                "working_dir",   "env_vars",  "py_modules",
-                                "py_executable", "image_uri", "container",
-                                "excludes",      "config",    "worker_process_setup_hook",
-                                "nsight",        "java_jars", "rocprof_sys"};
   return std::any_of(kKeys.begin(), kKeys.end(),
                      [&](const char* key) { return node.Find(key) != nullptr; });
 }

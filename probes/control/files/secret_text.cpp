@@ -4,13 +4,17 @@
 #include <array>
 
 namespace dlc {
+namespace {
+
+constexpr std::array kWords = {"TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"};
+
+}  // namespace
 
 bool LooksSecret(std::string_view name) {
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) {
     return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   });
-  constexpr std::array kWords = {"TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"};
   return std::any_of(kWords.begin(), kWords.end(),
                      [&](const char* word) { return upper.find(word) != std::string::npos; });
 }
