@@ -22,7 +22,7 @@ inline constexpr const char* kNoClusterLabel = "(no label ray.io/cluster)";
 /// Head and worker pods by RayCluster, in the order of the observations. Pointers are into the
 /// observations.
 struct RayPods {
-  std::vector<RayPodGroup> groups;  ///< a RayCluster that was seen is here even without pods
+  std::vector<RayPodGroup> groups;  ///< first every RayCluster that was seen, also without pods
   /// What is not judged and why, one line a reason: ended or deleting pods, redis-cleanup, pods of
   /// a RayCluster that is not under test, pods without label that run another image.
   std::vector<std::string> left_out;

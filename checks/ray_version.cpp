@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/pod_reports.h"
 #include "checks/ray_pods.h"
 #include "checks/wording.h"
 
@@ -66,73 +66,14 @@ constexpr Rule kAlive{
 
 constexpr Rule kRules[] = {kSpec, kOne, kExpected, kPython, kAlive};
 
-/// What the pods of one RayCluster report.
-struct Reported {
-  std::map<std::string, List> ray;     // version -> pods
-  std::map<std::string, List> python;  // version -> pods
-  List ray_missing;                    // pods that report none
-  List python_missing;                 // none, or without patch level
-  std::size_t pods = 0;
-};
-
 struct Ground {
   const Observations& o;
   const Policy& policy;
-  RayPods pods;
+  RayPods pods;                     // empty when they were not seen
+  std::vector<PodReports> reports;  // one for each group; empty when no versions were seen
   // The dashboard and its node list belong to one Ray cluster.
   bool one_cluster = false;
 };
-
-List Keys(const std::map<std::string, List>& by_version) {
-  List keys;
-  for (const auto& [version, pods] : by_version) {
-    keys.push_back(version);
-  }
-  return keys;
-}
-
-std::ptrdiff_t Dots(const std::string& text) {
-  return std::count(text.begin(), text.end(), '.');
-}
-
-using VersionsByPod = std::map<std::string, const PodVersions*>;
-
-Reported Collect(const RayPodGroup& group, const VersionsByPod& by_pod) {
-  Reported reported;
-  for (const Pod* pod : group.pods) {
-    ++reported.pods;
-    const auto it = by_pod.find(pod->name);
-    const std::string ray = it == by_pod.end() ? "" : it->second->ray;
-    const std::string python = it == by_pod.end() ? "" : it->second->python;
-    if (ray.empty()) {
-      reported.ray_missing.push_back(pod->name);
-    } else {
-      reported.ray[ray].push_back(pod->name);
-    }
-    if (python.empty()) {
-      reported.python_missing.push_back(pod->name);
-    } else {
-      reported.python[python].push_back(pod->name);
-    }
-  }
-  return reported;
-}
-
-/// "Ray 2.57.0 on 1 pod: worker-1", a line a version.
-void AddTable(const char* what, const std::map<std::string, List>& by_version, Finding& finding) {
-  for (const auto& [version, pods] : by_version) {
-    finding.notes.push_back(what + (" " + version) + " on " + Count(pods.size(), "pod") + ": " +
-                            NameSome(pods));
-  }
-}
-
-/// The version most pods have: the others are what a reader looks for.
-std::string Commonest(const std::map<std::string, List>& by_version) {
-  const auto it = std::max_element(
-      by_version.begin(), by_version.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  return it == by_version.end() ? std::string() : it->first;
-}
 
 /// /api/version of this group's cluster, or "" when it was not seen, is empty or cannot be
 /// attributed.
@@ -165,48 +106,43 @@ Finding& MissingReports(const Rule& rule, const Subject& subject, const char* wh
 
 // --- one version
 
-void JudgeOne(const Ground& g, const Subject& subject, const Reported& r, Judge& judge) {
+/// The unknown finding when something that has to agree was not seen, else nullptr.
+Finding* IncompleteOne(const Ground& g, const Subject& subject, const PodReports& r, Judge& judge) {
+  if (!r.ray_missing.empty()) {
+    return &MissingReports(kOne, subject, "Ray's version", r.ray_missing, judge);
+  }
+  if (!r.python_missing.empty()) {
+    return &MissingReports(kOne, subject, "Python's version", r.python_missing, judge);
+  }
+  if (const List pods = WithoutPatchLevel(r); !pods.empty()) {
+    return &MissingReports(kOne, subject, "Python's patch level", pods, judge);
+  }
+  return DashboardRay(g).empty() ? &NoDashboard(g, kOne, subject, judge) : nullptr;
+}
+
+std::vector<Assertion> OneVersion(const Ground& g, const PodReports& r) {
   const std::string dashboard = DashboardRay(g);
-  const std::string reference = dashboard.empty() ? Commonest(r.ray) : dashboard;
-  List short_python;
-  for (const auto& [version, pods] : r.python) {
-    if (Dots(version) < 2) {
-      short_python.insert(short_python.end(), pods.begin(), pods.end());
-    }
-  }
-  const std::string source =
-      dashboard.empty() ? "observation:ray.podVersions" : "observation:ray.version";
   std::vector<Assertion> assertions = {
-      {"Ray of the pods", Op::kSubset, List{reference}, Keys(r.ray), "", source},
-      {"Python of the pods", Op::kSubset, List{Commonest(r.python)}, Keys(r.python), "",
-       "observation:ray.podVersions"}};
+      {"Ray of the pods", Op::kSubset,
+       List{dashboard.empty() ? CommonestVersion(r.ray) : dashboard}, Versions(r.ray), "",
+       dashboard.empty() ? "observation:ray.podVersions" : "observation:ray.version"}};
   // A short version ("3.13") beside a long one is no difference that was shown.
-  const bool ray_differs = !Holds(assertions[0]);
-  const bool python_differs = short_python.empty() && !Holds(assertions[1]);
-  if (!ray_differs && !python_differs) {
-    Finding* unknown = nullptr;
-    if (!r.ray_missing.empty()) {
-      unknown = &MissingReports(kOne, subject, "Ray's version", r.ray_missing, judge);
-    } else if (!r.python_missing.empty()) {
-      unknown = &MissingReports(kOne, subject, "Python's version", r.python_missing, judge);
-    } else if (!short_python.empty()) {
-      unknown = &MissingReports(kOne, subject, "Python's patch level", short_python, judge);
-    } else if (dashboard.empty()) {
-      unknown = &NoDashboard(g, kOne, subject, judge);
-    }
-    if (unknown != nullptr) {
-      AddTable("Ray", r.ray, *unknown);
-      AddTable("Python", r.python, *unknown);
-      return;
-    }
+  if (WithoutPatchLevel(r).empty()) {
+    assertions.push_back({"Python of the pods", Op::kSubset, List{CommonestVersion(r.python)},
+                          Versions(r.python), "", "observation:ray.podVersions"});
   }
-  if (!python_differs && !short_python.empty()) {
-    assertions.pop_back();
-  }
-  Finding& finding = judge.Decide(kOne.id, subject, std::move(assertions));
-  AddTable("Ray", r.ray, finding);
-  AddTable("Python", r.python, finding);
-  if (!dashboard.empty()) {
+  return assertions;
+}
+
+void JudgeOne(const Ground& g, const Subject& subject, const PodReports& r, Judge& judge) {
+  auto assertions = OneVersion(g, r);
+  const bool agree = std::all_of(assertions.begin(), assertions.end(), Holds);
+  Finding* incomplete = agree ? IncompleteOne(g, subject, r, judge) : nullptr;
+  Finding& finding =
+      incomplete != nullptr ? *incomplete : judge.Decide(kOne.id, subject, std::move(assertions));
+  AddVersionTable("Ray", r.ray, finding);
+  AddVersionTable("Python", r.python, finding);
+  if (const std::string dashboard = DashboardRay(g); !dashboard.empty()) {
     finding.notes.push_back("/api/version says Ray " + dashboard);
   }
   if (finding.verdict == Verdict::kFail) {
@@ -243,12 +179,12 @@ Expectation ExpectedRay(const Ground& g) {
 }
 
 void NoExpectation(const Ground& g, const Subject& subject, Judge& judge) {
-  constexpr const char* kWhat =
+  constexpr const char* what =
       "the image's label framework_version (the policy demands no ray.version)";
   if (!g.o.served_image.seen()) {
-    judge.Unseen(kExpected.id, subject, kWhat, g.o.served_image);
+    judge.Unseen(kExpected.id, subject, what, g.o.served_image);
   } else if (!g.o.served_image.value().config.seen()) {
-    judge.Unseen(kExpected.id, subject, kWhat, g.o.served_image.value().config);
+    judge.Unseen(kExpected.id, subject, what, g.o.served_image.value().config);
   } else {
     judge.Unknown(kExpected.id, subject,
                   {"not-found",
@@ -258,7 +194,7 @@ void NoExpectation(const Ground& g, const Subject& subject, Judge& judge) {
   }
 }
 
-void JudgeExpected(const Ground& g, const Subject& subject, const Reported& r, Judge& judge) {
+void JudgeExpected(const Ground& g, const Subject& subject, const PodReports& r, Judge& judge) {
   const Expectation expected = ExpectedRay(g);
   if (expected.version.empty()) {
     NoExpectation(g, subject, judge);
@@ -267,8 +203,8 @@ void JudgeExpected(const Ground& g, const Subject& subject, const Reported& r, J
   const std::string dashboard = DashboardRay(g);
   std::vector<Assertion> assertions;
   if (!r.ray.empty()) {
-    assertions.push_back(
-        {"Ray of the pods", Op::kSubset, List{expected.version}, Keys(r.ray), "", expected.source});
+    assertions.push_back({"Ray of the pods", Op::kSubset, List{expected.version}, Versions(r.ray),
+                          "", expected.source});
   }
   if (!dashboard.empty()) {
     assertions.push_back(
@@ -277,34 +213,25 @@ void JudgeExpected(const Ground& g, const Subject& subject, const Reported& r, J
   const bool differs = !std::all_of(assertions.begin(), assertions.end(), Holds);
   if (differs || (r.ray_missing.empty() && !dashboard.empty())) {
     Finding& finding = judge.Decide(kExpected.id, subject, std::move(assertions));
-    AddTable("Ray", r.ray, finding);
+    AddVersionTable("Ray", r.ray, finding);
     return;
   }
   Finding& finding = !r.ray_missing.empty()
                          ? MissingReports(kExpected, subject, "Ray's version", r.ray_missing, judge)
                          : NoDashboard(g, kExpected, subject, judge);
-  AddTable("Ray", r.ray, finding);
+  AddVersionTable("Ray", r.ray, finding);
 }
 
-/// The first `parts` dot-separated parts.
-std::string FirstParts(const std::string& version, std::ptrdiff_t parts) {
-  std::size_t end = 0;
-  for (; parts > 0 && end != std::string::npos; --parts) {
-    end = version.find('.', end == 0 ? 0 : end + 1);
-  }
-  return version.substr(0, end);
-}
-
-void JudgePython(const Ground& g, const Subject& subject, const Reported& r, Judge& judge) {
+void JudgePython(const Ground& g, const Subject& subject, const PodReports& r, Judge& judge) {
   const std::string& wanted = g.policy.ray.python;
   std::set<std::string> cut;
   for (const auto& [version, pods] : r.python) {
-    cut.insert(FirstParts(version, Dots(wanted) + 1));
+    cut.insert(FirstParts(version, CountParts(wanted)));
   }
   const Assertion assertion{"Python of the pods",         Op::kSubset, List{wanted},
                             List(cut.begin(), cut.end()), "",          "policy:ray.python"};
   if (r.python_missing.empty() || !Holds(assertion)) {
-    AddTable("Python", r.python, judge.Decide(kPython.id, subject, {assertion}));
+    AddVersionTable("Python", r.python, judge.Decide(kPython.id, subject, {assertion}));
   } else {
     MissingReports(kPython, subject, "Python's version", r.python_missing, judge);
   }
@@ -323,22 +250,17 @@ void NoPodsOf(const RayPodGroup& group, const Subject& subject, Judge& judge) {
 }
 
 void JudgeReports(const Ground& g, Judge& judge) {
-  VersionsByPod by_pod;
-  for (const PodVersions& versions : g.o.ray.pod_versions.value()) {
-    by_pod.emplace(versions.pod, &versions);
-  }
-  const bool python_demanded = !g.policy.ray.python.empty();
-  for (const RayPodGroup& group : g.pods.groups) {
+  for (std::size_t i = 0; i < g.pods.groups.size(); ++i) {
+    const RayPodGroup& group = g.pods.groups[i];
     const Subject subject{"cluster", group.name};
     if (group.pods.empty()) {
       NoPodsOf(group, subject, judge);
       continue;
     }
-    const Reported reported = Collect(group, by_pod);
-    JudgeOne(g, subject, reported, judge);
-    JudgeExpected(g, subject, reported, judge);
-    if (python_demanded) {
-      JudgePython(g, subject, reported, judge);
+    JudgeOne(g, subject, g.reports[i], judge);
+    JudgeExpected(g, subject, g.reports[i], judge);
+    if (!g.policy.ray.python.empty()) {
+      JudgePython(g, subject, g.reports[i], judge);
     }
   }
 }
@@ -377,28 +299,17 @@ void NoReports(const Ground& g, Judge& judge) {
 
 // --- spec.rayVersion
 
-/// Ray of the cluster's pods when they agree, else "".
-std::string RunningRay(const Ground& g, const RayCluster& cluster) {
-  if (std::string dashboard = DashboardRay(g); !dashboard.empty()) {
-    return dashboard;
+/// The Ray that runs: the dashboard's, else what all pods agree on, else "".
+std::string RunningRay(const Ground& g, const PodReports* reports) {
+  std::string dashboard = DashboardRay(g);
+  if (dashboard.empty() && reports != nullptr && reports->ray.size() == 1) {
+    return reports->ray.begin()->first;
   }
-  if (!g.o.ray.pod_versions.seen()) {
-    return {};
-  }
-  VersionsByPod by_pod;
-  for (const PodVersions& versions : g.o.ray.pod_versions.value()) {
-    by_pod.emplace(versions.pod, &versions);
-  }
-  for (const RayPodGroup& group : g.pods.groups) {
-    if (group.cluster == &cluster) {
-      const Reported reported = Collect(group, by_pod);
-      return reported.ray.size() == 1 ? reported.ray.begin()->first : std::string();
-    }
-  }
-  return {};
+  return dashboard;
 }
 
-void JudgeSpecOf(const Ground& g, const RayCluster& cluster, Judge& judge) {
+void JudgeSpecOf(const Ground& g, const RayCluster& cluster, const PodReports* reports,
+                 Judge& judge) {
   const Subject subject{"cluster", cluster.name};
   if (cluster.ray_version.empty()) {
     judge.NotApplicable(kSpec.id, subject,
@@ -406,7 +317,7 @@ void JudgeSpecOf(const Ground& g, const RayCluster& cluster, Judge& judge) {
                         "refuses token authentication");
     return;
   }
-  const std::string running = RunningRay(g, cluster);
+  const std::string running = RunningRay(g, reports);
   const std::string label = LabelRay(g.o);
   const std::string metric = "spec.rayVersion";
   std::vector<Assertion> assertions;
@@ -449,10 +360,12 @@ void JudgeSpec(const Ground& g, Judge& judge) {
     judge.Unseen(kSpec.id, all, "the RayClusters", g.o.cluster.ray_clusters);
     return;
   }
-  for (const RayCluster& cluster : g.o.cluster.ray_clusters.value()) {
-    JudgeSpecOf(g, cluster, judge);
+  // The groups of the RayClusters that were seen stand first, in the same order.
+  const auto& clusters = g.o.cluster.ray_clusters.value();
+  for (std::size_t i = 0; i < clusters.size(); ++i) {
+    JudgeSpecOf(g, clusters[i], i < g.reports.size() ? &g.reports[i] : nullptr, judge);
   }
-  if (g.o.cluster.ray_clusters.value().empty()) {
+  if (clusters.empty()) {
     judge.Unknown(kSpec.id, all, {"not-found", "no RayCluster was found", ""});
   }
 }
@@ -528,9 +441,12 @@ void JudgeAlive(const Ground& g, Judge& judge) {
 
 std::vector<Finding> JudgeRayVersion(const Observations& o, const Policy& policy) {
   Judge judge(kRayVersion, policy);
-  Ground ground{o, policy, {}, false};
+  Ground ground{o, policy, {}, {}, false};
   if (o.cluster.pods.seen()) {
     ground.pods = SelectRayPods(o);
+  }
+  if (o.ray.pod_versions.seen()) {
+    ground.reports = CollectReports(ground.pods, o.ray.pod_versions.value());
   }
   const auto* clusters = o.cluster.ray_clusters.get();
   const std::size_t groups = ground.pods.groups.size();
