@@ -97,7 +97,9 @@ std::string RequiredFindings(int count, const char* became) {
   return std::to_string(count) + " required finding" + (count == 1 ? " " : "s ") + became;
 }
 
-/// Whole text is a number, and in the range.
+constexpr std::string_view kForm = "0000-00-00T00:00:00Z";
+
+/// The whole text as a number.
 std::optional<unsigned> Number(std::string_view digits) {
   unsigned value = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -235,7 +237,6 @@ std::vector<std::string> NotEstablished(const std::vector<Finding>& findings) {
 }
 
 std::optional<std::int64_t> UnixSeconds(std::string_view rfc3339) {
-  constexpr std::string_view kForm = "0000-00-00T00:00:00Z";
   if (rfc3339.size() != kForm.size()) {
     return std::nullopt;
   }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kShownGroupsPerRule = 5;
 constexpr std::size_t kShownNotEstablished = 5;
+constexpr int kDetailIndent = 4;
 
 class TextReport {
  public:
@@ -119,7 +120,6 @@ class TextReport {
     if (!options_.verbose) {
       return;
     }
-    constexpr int kIndent = 4;
     for (const Finding& finding : report_.findings) {
       if (StandingOf(finding) != standing) {
         continue;
@@ -131,7 +131,7 @@ class TextReport {
       for (std::string& word : Words(PlainText(more))) {
         words.push_back(std::move(word));
       }
-      AppendWrapped(out_, words, kIndent, options_.width);
+      AppendWrapped(out_, words, kDetailIndent, options_.width);
       out_ += '\n';
     }
   }
