@@ -49,8 +49,8 @@ struct PodVersions {
 struct RequestedPackage {
   std::string installer;   ///< "pip", "uv", "conda", "conda-pip"
   std::string text;        ///< as written
-  std::string name;        ///< normalised by PEP 503 (lower case, runs of -_. to one -); empty for
-                           ///< options and URLs
+  std::string name;        ///< normalised by PEP 503 (lower case, runs of -_. to one -); of a URL,
+                           ///< path or -e only where #egg= or a wheel's name tells; else empty
   std::string specifier;   ///< "==4.46.3", ">=2", "" ; version part of the requirement
   bool is_option = false;  ///< "--extra-index-url ...", "-r file": changes where packages come from
 
