@@ -112,7 +112,8 @@ Result<void> FabricEndpoint::InsertPeers(const std::vector<std::string>& names) 
     if (const int count =
             fi_av_insert(addresses_.get(), names[i].data(), 1, &peers_[i], 0, nullptr);
         count != 1) {
-      return Failure("take in the address of rank " + std::to_string(i), count < 0 ? count : -FI_EIO);
+      return Failure("take in the address of rank " + std::to_string(i),
+                     count < 0 ? count : -FI_EIO);
     }
   }
   return {};
