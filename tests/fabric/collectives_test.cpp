@@ -258,7 +258,7 @@ std::string Everything(Exchange& exchange, const FabricOptions& options) {
 }  // namespace
 
 TEST_CASE("collectives give the reference result for every world size, type, operation and count") {
-  for (const char* provider : {"tcp;ofi_rxm", "net"}) {
+  for (const std::string provider : {"tcp;ofi_rxm", "net"}) {
     for (const int size : {1, 2, 3, 4, 7}) {
       CAPTURE(provider);
       CAPTURE(size);

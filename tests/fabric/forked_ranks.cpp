@@ -122,6 +122,10 @@ struct Child {
 /// Never returns: no destructor or exit handler of the test program may run in a child.
 [[noreturn]] void RunChild(int rank, int size, std::vector<int> sockets, int report,
                            const std::function<std::string(Exchange&)>& body) {
+  // The test framework's handlers would report a child's crash as the program's.
+  for (const int number : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGTERM, SIGINT}) {
+    signal(number, SIG_DFL);
+  }
   StarExchange exchange(rank, size, std::move(sockets));
   const std::string text = body(exchange);
   std::size_t written = 0;

@@ -116,7 +116,7 @@ class RowRun {
       FillMoved(options_.type, options_.seed, rank, 0, shape_.send_count, Input());
     }
     if (options_.planted_bit_flip_on_rank == rank && shape_.send_count > 0) {
-      Input()[shape_.send_count / 2 * element_] ^= std::byte{1};
+      PlantBitFlip();
     }
     if (auto done = Operate(); !done) {
       return done;
@@ -124,6 +124,22 @@ class RowRun {
     checked_ = static_cast<std::int64_t>(shape_.receive_count);
     wrong_ = static_cast<std::int64_t>(CountWrong());
     return {};
+  }
+
+  /// The highest bit below the sign of one element: no rounding hides it (a low bit of a float may
+  /// vanish in a sum). A maximum is only changed by the rank that holds it.
+  void PlantBitFlip() {
+    std::byte* in = Input();
+    std::size_t at = shape_.send_count / 2;
+    if (Reduces(collective_) && options_.op == ReduceOp::kMax) {
+      at = 0;
+      while (at + 1 < shape_.send_count &&
+             CountWrongReduced(options_.type, options_.op, options_.seed, communicator_.size(), at,
+                               1, in + at * element_) != 0) {
+        ++at;
+      }
+    }
+    in[(at + 1) * element_ - 1] ^= std::byte{0x40};
   }
 
   std::uint64_t CountWrong() {
