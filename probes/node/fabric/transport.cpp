@@ -22,24 +22,31 @@ using std::chrono::milliseconds;
 static_assert(sizeof(FabricRequest::context) >= sizeof(fi_context2));
 static_assert(offsetof(FabricRequest, context) == 0);
 
-/// Tags: bit 63 for notices; else the sending rank and its running number towards the receiver.
-constexpr std::uint64_t kNoticeTag = std::uint64_t{1} << 63;
+/// Tags: the sending rank and its running number towards the receiver; bit 63 and the rank alone
+/// for notices.
 constexpr int kRankShift = 44;
+std::uint64_t NoticeTag(int from) {
+  return (std::uint64_t{1} << 63) | (static_cast<std::uint64_t>(from) << kRankShift);
+}
 std::uint64_t DataTag(int from, std::uint64_t number) {
   return (static_cast<std::uint64_t>(from) << kRankShift) | number;
 }
 
-/// Told to all other ranks when a wait is about to run out (kWaiting) or has failed (kFailed).
+/// Told to all other ranks when a wait is about to run out (kWaiting), has failed (kFailed) or was
+/// aborted (kAborted).
 struct Notice {
-  enum Kind : std::int32_t { kNone, kWaiting, kFailed };
+  enum Kind : std::int32_t { kNone, kWaiting, kFailed, kAborted };
   std::int32_t kind = kNone;
   std::int32_t from = 0;
-  std::int32_t about = 0;  ///< the rank waited for, or found guilty
+  std::int32_t about = 0;  ///< the rank waited for, found guilty, or that aborted
 };
 
 /// Shares of a call's time kept at its end: to find out who is guilty, and to tell the others.
 constexpr milliseconds kMaxInquiry{500};
 constexpr milliseconds kMaxFarewell{100};
+/// What an early failure may spend on telling the others, who know nothing yet: over TCP that can
+/// take a connection to each.
+constexpr milliseconds kMaxEarlyFarewell{2000};
 
 struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -47,6 +54,9 @@ struct FreeMemory {
 
 std::string Rank(int rank) {
   return "rank " + std::to_string(rank);
+}
+std::string LookAt(int rank) {
+  return "look at " + Rank(rank) + ": its log, its process and its node";
 }
 
 }  // namespace
@@ -78,8 +88,9 @@ struct FabricTransport::State {
   std::atomic<bool> abort{false};
   std::optional<Error> failure;  ///< of this operation or, once closed, of all
   int guilty = -1;               ///< -1 while unknown
+  bool aborted = false;          ///< by `guilty`, on purpose
 
-  std::vector<Notice> notices;  ///< [size] incoming, else outgoing by peer
+  std::vector<Notice> notices;  ///< outgoing by peer, then incoming by peer
   std::vector<FabricRequest*> notice_sends;
   std::vector<bool> notice_due;
   bool inquiring = false;
@@ -88,14 +99,16 @@ struct FabricTransport::State {
 
   FabricRequest* NewRequest(FabricRequest::Kind kind, int peer, void* memory, std::size_t bytes);
   void Fail(Error error, int guilty_rank);
-  void ReceiveNotice();
-  void HandleNotice();
+  void ReceiveNotice(int peer);
+  void HandleNotice(int peer);
   void HandleCompletion(const FabricEndpoint::Completion& completion);
   std::size_t Poll();
+  std::size_t PollPatiently();
   void Idle();
   void Announce(Notice::Kind kind, int about);
   void PumpNotices();
   void TimeOut(int waiting_for);
+  void TellFailure();
   void Close();
 };
 
@@ -121,21 +134,23 @@ void FabricTransport::State::Fail(Error error, int guilty_rank) {
   }
 }
 
-void FabricTransport::State::ReceiveNotice() {
-  Notice* notice = &notices[static_cast<std::size_t>(size)];
+/// One receive for each peer: the net provider of 1.17 reads no further from a peer whose next
+/// message nobody has asked for.
+void FabricTransport::State::ReceiveNotice(int peer) {
+  Notice* notice = &notices[static_cast<std::size_t>(size + peer)];
   FabricRequest* request =
-      NewRequest(FabricRequest::Kind::kNoticeReceive, -1, notice, sizeof(Notice));
+      NewRequest(FabricRequest::Kind::kNoticeReceive, peer, notice, sizeof(Notice));
   const std::int64_t code =
       endpoint->Receive(notice, sizeof(Notice), endpoint->Descriptor(notice, sizeof(Notice)),
-                        kNoticeTag, ~kNoticeTag, request);
+                        NoticeTag(peer), 0, request);
   if (code != 0) {
     free_requests.push_back(request);  // notices only better the error texts: do without
   }
 }
 
-void FabricTransport::State::HandleNotice() {
-  const Notice notice = notices[static_cast<std::size_t>(size)];
-  ReceiveNotice();
+void FabricTransport::State::HandleNotice(int peer) {
+  const Notice notice = notices[static_cast<std::size_t>(size + peer)];
+  ReceiveNotice(peer);
   if (notice.from < 0 || notice.from >= size || notice.about < 0 || notice.about >= size) {
     return;
   }
@@ -144,11 +159,14 @@ void FabricTransport::State::HandleNotice() {
     inquiring = true;
     return;
   }
-  const bool aborted = notice.about == notice.from;
-  const std::string text = aborted ? Rank(notice.from) + " aborted"
+  if (failure) {
+    return;
+  }
+  aborted = notice.kind == Notice::kAborted;
+  const std::string text = aborted ? Rank(notice.about) + " aborted"
                                    : Rank(notice.about) + " did not answer " + Rank(notice.from);
   Fail(Error{aborted ? ErrorCode::kInterrupted : ErrorCode::kTimedOut, text + " (" + what + ")",
-             "look at " + Rank(notice.about) + ": its log, its process and its node"},
+             LookAt(notice.about)},
        notice.about);
 }
 
@@ -164,7 +182,7 @@ void FabricTransport::State::HandleCompletion(const FabricEndpoint::Completion& 
     case FabricRequest::Kind::kNoticeReceive:
       free_requests.push_back(request);
       if (!completion.failed) {
-        HandleNotice();
+        HandleNotice(request->peer);
       }
       return;
     case FabricRequest::Kind::kSend:
@@ -176,7 +194,7 @@ void FabricTransport::State::HandleCompletion(const FabricEndpoint::Completion& 
     Fail(Error{ErrorCode::kUnavailable,
                std::string(sending ? "sending to " : "receiving from ") + Rank(request->peer) +
                    " failed: " + completion.reason + " (" + what + ")",
-               "look at " + Rank(request->peer) + ": its log, its process and its node"},
+               LookAt(request->peer)},
          request->peer);
   } else if (!sending && completion.bytes != request->bytes) {
     Fail(Error{ErrorCode::kInternal,
@@ -207,13 +225,27 @@ void FabricTransport::State::Idle() {
   if (idle_steps <= kSpins && !crowded) {
     return;
   }
-  if (idle_steps <= kSpins + kYields) {
+  if (idle_steps <= kSpins + kYields || inquiring) {
     sched_yield();
     return;
   }
   // Long waits leave the CPU to those who work.
   const bool very_long = idle_steps > kSpins + 2 * kYields;
   std::this_thread::sleep_for(std::chrono::microseconds(very_long ? 500 : 50));
+}
+
+/// rxm looks at connection requests only every 128th time its queue is read: once there is nothing
+/// to receive, reading it in bursts is what lets peers connect.
+std::size_t FabricTransport::State::PollPatiently() {
+  constexpr int kBurst = 64;
+  constexpr int kQuietSteps = 200;
+  const int polls = inquiring || idle_steps > kQuietSteps ? kBurst : 1;
+  for (int i = 0; i < polls; ++i) {
+    if (const std::size_t count = Poll(); count > 0) {
+      return count;
+    }
+  }
+  return 0;
 }
 
 void FabricTransport::State::Announce(Notice::Kind kind, int about) {
@@ -240,7 +272,7 @@ void FabricTransport::State::PumpNotices() {
     notice_sends[at] = NewRequest(FabricRequest::Kind::kNotice, peer, notice, sizeof(Notice));
     const std::int64_t code =
         endpoint->Send(peer, notice, sizeof(Notice), endpoint->Descriptor(notice, sizeof(Notice)),
-                       kNoticeTag, notice_sends[at]);
+                       NoticeTag(rank), notice_sends[at]);
     if (code != 0) {
       free_requests.push_back(notice_sends[at]);
       notice_sends[at] = nullptr;
@@ -268,33 +300,39 @@ void FabricTransport::State::TimeOut(int waiting_for) {
              Rank(last) + " did not answer within " +
                  std::to_string(static_cast<double>(total.count()) / 1000).substr(0, 5) + " s (" +
                  what + chain + (chain.empty() ? ")" : ", that one for " + Rank(last) + ")"),
-             "look at " + Rank(last) + ": its log, its process and its node"},
+             LookAt(last)},
        last);
 }
 
-/// Tells the others, then closes the endpoint: from here on the provider touches no buffer.
-void FabricTransport::State::Close() {
-  if (!endpoint) {
-    return;
-  }
-  if (guilty >= 0) {
-    const Deadline end = Deadline::After(farewell);
-    Announce(Notice::kFailed, guilty);
-    const auto pending = [this] {
-      for (std::size_t i = 0; i < notice_sends.size(); ++i) {
-        if (notice_due[i] || (notice_sends[i] != nullptr && !notice_sends[i]->done)) {
-          return true;
-        }
+/// A failure's last act: tells all but the guilty rank, which may never take it.
+void FabricTransport::State::TellFailure() {
+  const milliseconds left = deadline.Remaining();
+  const Deadline end =
+      Deadline::After(std::clamp(left, farewell, std::max(farewell, kMaxEarlyFarewell)));
+  Announce(aborted ? Notice::kAborted : Notice::kFailed, guilty);
+  const auto pending = [this] {
+    for (int peer = 0; peer < size; ++peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      if (peer != guilty &&
+          (notice_due[at] || (notice_sends[at] != nullptr && !notice_sends[at]->done))) {
+        return true;
       }
-      return false;
-    };
-    do {
-      PumpNotices();
-      Poll();
-      sched_yield();
-    } while (pending() && !end.Passed());
+    }
+    return false;
+  };
+  do {
+    PumpNotices();
+    PollPatiently();
+    sched_yield();
+  } while (pending() && !end.Passed());
+}
+
+/// From here on the provider touches no buffer.
+void FabricTransport::State::Close() {
+  if (endpoint) {
+    TellFailure();
+    endpoint.reset();
   }
-  endpoint.reset();
 }
 
 FabricTransport::FabricTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -353,7 +391,7 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::Open(const FabricOptio
   const auto size = static_cast<std::size_t>(state->size);
   state->sent.assign(size, 0);
   state->received.assign(size, 0);
-  state->notices.resize(size + 1);
+  state->notices.resize(2 * size);
   state->notice_sends.assign(size, nullptr);
   state->notice_due.assign(size, false);
   state->waits_for.assign(size, -1);
@@ -362,8 +400,39 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::Open(const FabricOptio
       !region) {
     return std::move(region).error();
   }
-  state->ReceiveNotice();
-  return std::unique_ptr<FabricTransport>(new FabricTransport(std::move(state)));
+  for (int peer = 0; peer < state->size; ++peer) {
+    if (peer != state->rank) {
+      state->ReceiveNotice(peer);
+    }
+  }
+  std::unique_ptr<FabricTransport> transport(new FabricTransport(std::move(state)));
+  if (auto begun = transport->Begin("first contact", deadline); !begun) {
+    return begun.error();
+  }
+  if (auto met = transport->End(transport->GreetAll()); !met) {
+    return met.error();
+  }
+  return transport;
+}
+
+Result<void> FabricTransport::GreetAll() {
+  const int count = size();
+  for (int step = 1; step < count; ++step) {
+    auto incoming = StartReceive((rank() + count - step) % count, nullptr, 0);
+    if (!incoming) {
+      return std::move(incoming).error();
+    }
+    auto outgoing = StartSend((rank() + step) % count, nullptr, 0);
+    if (!outgoing) {
+      return std::move(outgoing).error();
+    }
+    for (FabricRequest* request : {*incoming, *outgoing}) {
+      if (auto done = WaitAndRelease(request); !done) {
+        return done;
+      }
+    }
+  }
+  return {};
 }
 
 int FabricTransport::rank() const {
@@ -485,7 +554,7 @@ Result<FabricRequest*> FabricTransport::StartSend(int peer, const void* memory, 
       s.Fail(Error{ErrorCode::kUnavailable,
                    "sending to " + Rank(peer) + " failed: " + s.endpoint->libfabric().Text(code) +
                        " (" + s.what + ")",
-                   "look at " + Rank(peer) + ": its log, its process and its node"},
+                   LookAt(peer)},
              peer);
       return *s.failure;
     }
@@ -529,12 +598,13 @@ void FabricTransport::Release(FabricRequest* request) {
 
 Result<void> FabricTransport::Step(int waiting_for) {
   State& s = *state_;
-  if (s.Poll() > 0) {
+  if (s.PollPatiently() > 0) {
     s.idle_steps = 0;
   } else {
     s.Idle();
   }
-  if (s.abort.load(std::memory_order_relaxed)) {
+  if (s.abort.load(std::memory_order_relaxed) && !s.failure) {
+    s.aborted = true;
     s.Fail(Error{ErrorCode::kInterrupted, Rank(s.rank) + " aborted (" + s.what + ")", ""}, s.rank);
   }
   const milliseconds left = s.deadline.Remaining();

@@ -1,0 +1,226 @@
+#include "probes/node/fabric/node_facts.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "probes/node/fabric/provider.h"
+
+namespace dlc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> FirstLine(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) {
+    return std::nullopt;
+  }
+  return line;
+}
+
+std::int64_t NumberIn(const fs::path& path) {
+  const std::string line = FirstLine(path).value_or("");
+  std::int64_t number = 0;
+  std::from_chars(line.data(), line.data() + line.size(), number);
+  return number;
+}
+
+/// "0x1d0f" in a file, without the prefix; "" when unreadable.
+std::string HexIn(const fs::path& path) {
+  const std::string line = FirstLine(path).value_or("");
+  return line.substr(0, 2) == "0x" ? line.substr(2) : line;
+}
+
+/// Names in a directory, sorted.
+Result<std::vector<std::string>> Names(const fs::path& directory) {
+  std::error_code failed;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(directory, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (failed) {
+    const bool missing = failed == std::errc::no_such_file_or_directory;
+    return Error{missing ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied,
+                 "cannot list " + directory.string() + ": " + failed.message(), ""};
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Last component of what a link points to; "" when it is none.
+std::string LinkName(const fs::path& link) {
+  std::error_code failed;
+  return fs::read_symlink(link, failed).filename().string();
+}
+
+/// The character device that gives access to an RDMA device, tried the way libibverbs opens it.
+void TryUverbs(const fs::path& root, RdmaDevice& device) {
+  const fs::path verbs = root / "sys/class/infiniband_verbs";
+  const auto names = Names(verbs);
+  if (names) {
+    for (const std::string& name : *names) {
+      if (FirstLine(verbs / name / "ibdev") == device.name) {
+        device.uverbs = name;
+      }
+    }
+  }
+  if (device.uverbs.empty()) {
+    device.uverbs_error = "no entry of " + verbs.string() + " belongs to it";
+    return;
+  }
+  const fs::path node = root / "dev/infiniband" / device.uverbs;
+  const int fd = open(node.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    device.uverbs_error =
+        node.string() + ": " + std::error_code(errno, std::generic_category()).message();
+    return;
+  }
+  close(fd);
+  device.uverbs_usable = true;
+}
+
+std::vector<RdmaDevice> ObserveRdmaDevices(const fs::path& root) {
+  std::vector<RdmaDevice> devices;
+  const fs::path infiniband = root / "sys/class/infiniband";
+  const auto names = Names(infiniband);
+  if (!names) {
+    return devices;
+  }
+  for (const std::string& name : *names) {
+    RdmaDevice device;
+    device.name = name;
+    const fs::path parent = infiniband / name / "device";
+    device.pci_address = LinkName(parent);
+    device.pci_vendor = HexIn(parent / "vendor");
+    device.pci_device = HexIn(parent / "device");
+    TryUverbs(root, device);
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+Result<std::vector<EfaFunction>> ObserveEfaFunctions(const fs::path& root) {
+  const fs::path pci = root / "sys/bus/pci/devices";
+  auto names = Names(pci);
+  if (!names) {
+    return std::move(names).error();
+  }
+  std::vector<EfaFunction> functions;
+  for (const std::string& name : *names) {
+    const std::string device = HexIn(pci / name / "device");
+    if (HexIn(pci / name / "vendor") == "1d0f" && device.substr(0, 3) == "efa") {
+      functions.push_back({name, device, LinkName(pci / name / "driver")});
+    }
+  }
+  return functions;
+}
+
+std::vector<HugePagePool> ObserveHugePages(const fs::path& root) {
+  std::vector<HugePagePool> pools;
+  const fs::path directory = root / "sys/kernel/mm/hugepages";
+  const auto names = Names(directory);
+  if (!names) {
+    return pools;
+  }
+  constexpr std::string_view kPrefix = "hugepages-";
+  for (const std::string& name : *names) {
+    std::int64_t kilobytes = 0;
+    const char* end = name.data() + name.size();
+    if (name.compare(0, kPrefix.size(), kPrefix) == 0 &&
+        std::from_chars(name.data() + kPrefix.size(), end, kilobytes).ec == std::errc()) {
+      pools.push_back({kilobytes * 1024, NumberIn(directory / name / "nr_hugepages"),
+                       NumberIn(directory / name / "free_hugepages")});
+    }
+  }
+  return pools;
+}
+
+Result<std::string> ObserveEfaInstaller(const fs::path& root) {
+  const fs::path path = root / "opt/amazon/efa_installed_packages";
+  const auto line = FirstLine(path);
+  if (!line) {
+    return Error{ErrorCode::kNotFound, "cannot read " + path.string(), ""};
+  }
+  constexpr std::string_view kPrefix = "# EFA installer version: ";
+  if (line->compare(0, kPrefix.size(), kPrefix) != 0) {
+    return Error{ErrorCode::kUnsupported,
+                 path.string() + " does not start with '" + std::string(kPrefix) + "'", ""};
+  }
+  return line->substr(kPrefix.size());
+}
+
+std::optional<std::int64_t> Limit(rlim_t limit) {
+  if (limit == RLIM_INFINITY) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(limit);
+}
+
+void ObserveLibfabric(const FabricOptions& options, NodeFabric& to) {
+  auto libfabric = Libfabric::Load(options.library_path);
+  if (!libfabric) {
+    to.libfabric = libfabric.error();
+    to.providers = NotLookedAt{"libfabric was not loaded", ""};
+    return;
+  }
+  to.libfabric = (*libfabric)->Describe();
+  auto list = QueryProviders(**libfabric, options);
+  if (list) {
+    to.providers = DescribeProviders(**libfabric, list->get());
+  } else {
+    to.providers = std::move(list).error();
+  }
+}
+
+}  // namespace
+
+NodeFabric ObserveFabric(const FabricOptions& options, const std::string& root) {
+  NodeFabric node;
+  node.rdma_devices = ObserveRdmaDevices(root);
+  node.efa_functions = ObserveEfaFunctions(root);
+  rlimit memlock{};
+  if (getrlimit(RLIMIT_MEMLOCK, &memlock) == 0) {
+    node.memlock_soft_bytes = Limit(memlock.rlim_cur);
+    node.memlock_hard_bytes = Limit(memlock.rlim_max);
+  }
+  node.huge_pages = ObserveHugePages(root);
+  node.efa_installer_version = ObserveEfaInstaller(root);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here changes the environment while threads run
+  if (const char* filter = std::getenv("FI_PROVIDER"); filter != nullptr) {
+    node.fi_provider = filter;
+  }
+  ObserveLibfabric(options, node);
+  return node;
+}
+
+Result<std::vector<InterfaceBytes>> ObserveInterfaceBytes(const std::string& root) {
+  const fs::path net = fs::path(root) / "sys/class/net";
+  auto names = Names(net);
+  if (!names) {
+    return std::move(names).error();
+  }
+  std::vector<InterfaceBytes> interfaces;
+  for (const std::string& name : *names) {
+    const fs::path statistics = net / name / "statistics";
+    if (FirstLine(statistics / "rx_bytes")) {  // bonding_masters is a file here, not an interface
+      interfaces.push_back(
+          {name, NumberIn(statistics / "rx_bytes"), NumberIn(statistics / "tx_bytes")});
+    }
+  }
+  return interfaces;
+}
+
+}  // namespace dlc

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "probes/node/fabric/options.h"
+#include "probes/observations/fabric.h"
+
+namespace dlc {
+
+/// What this process sees of EFA and libfabric on its node. Files are looked up below `root` ("/"
+/// outside tests). Never reads below /sys/class/infiniband/<device>/hw_counters: on kernels before
+/// 6.15 that can crash the node from inside a pod (mainline fix a1ecb30f9085).
+NodeFabric ObserveFabric(const FabricOptions& options, const std::string& root = "/");
+
+/// Counters of every interface below `root`/sys/class/net, sorted by name. In a pod of its own
+/// network namespace these are the pod's; under hostNetwork the whole node's.
+Result<std::vector<InterfaceBytes>> ObserveInterfaceBytes(const std::string& root = "/");
+
+}  // namespace dlc
