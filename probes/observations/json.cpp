@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "probes/observations/json_fields.h"
+#include "probes/observations/ranks_fields.h"
 #include "probes/observations/strict_json.h"
 
 namespace dlc {
@@ -10,11 +11,6 @@ namespace wire {
 
 // One table a struct. A key is the wire name and stable; the C++ member may be renamed.
 // clang-format off
-template <> struct FieldsOf<Error> { static constexpr auto kFields = std::tuple{
-    Field{"code", &Error::code}, Field{"message", &Error::message}, Field{"hint", &Error::hint}}; };
-template <> struct FieldsOf<NotLookedAt> { static constexpr auto kFields = std::tuple{
-    Field{"reason", &NotLookedAt::reason}, Field{"blockedBy", &NotLookedAt::blocked_by}}; };
-
 template <> struct FieldsOf<ImageConfig> { static constexpr auto kFields = std::tuple{
     Field{"digest", &ImageConfig::digest}, Field{"os", &ImageConfig::os},
     Field{"architecture", &ImageConfig::architecture}, Field{"created", &ImageConfig::created},
@@ -131,7 +127,8 @@ template <> struct FieldsOf<RunFacts> { static constexpr auto kFields = std::tup
     Field{"interrupted", &RunFacts::interrupted}}; };
 template <> struct FieldsOf<Observations> { static constexpr auto kFields = std::tuple{
     Field{"run", &Observations::run}, Field{"servedImage", &Observations::served_image},
-    Field{"cluster", &Observations::cluster}, Field{"ray", &Observations::ray}}; };
+    Field{"cluster", &Observations::cluster}, Field{"ray", &Observations::ray},
+    Field{"ranks", &Observations::ranks}}; };
 // clang-format on
 
 }  // namespace wire

@@ -36,6 +36,14 @@ Field(const char*, M S::*) -> Field<S, M>;
 template <class S>
 struct FieldsOf;  // specialised per struct
 
+// Part of every Observed.
+// clang-format off
+template <> struct FieldsOf<Error> { static constexpr auto kFields = std::tuple{
+    Field{"code", &Error::code}, Field{"message", &Error::message}, Field{"hint", &Error::hint}}; };
+template <> struct FieldsOf<NotLookedAt> { static constexpr auto kFields = std::tuple{
+    Field{"reason", &NotLookedAt::reason}, Field{"blockedBy", &NotLookedAt::blocked_by}}; };
+// clang-format on
+
 /// The first error wins; `path` is where the reader stands ("$.cluster.pods.value[3].name").
 struct ReadState {
   std::string path = "$";

@@ -81,6 +81,8 @@ struct RankObservations {
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;
+  std::vector<std::string> leftovers;  ///< of the run's directories, what could not be removed
+  bool interrupted = false;            ///< later steps are not in the lists
 
   bool operator==(const RankObservations&) const = default;
 };
