@@ -34,6 +34,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCleanUp{15'000};
 constexpr milliseconds kBetweenSteps{10'000};
 constexpr milliseconds kGather{30'000};
+constexpr milliseconds kLastWords{1'000};
 
 void WriteLine(std::string line) {
   line += '\n';
@@ -160,6 +161,7 @@ class PlanRun {
   std::unique_ptr<ServerProcess> server_;
   std::unique_ptr<Rendezvous> ranks_;
   bool aligned_ = true;
+  std::optional<Error> lost_;  ///< rank 0's meeting point is gone: no collective step can start
 };
 
 /// False: this rank ends here.
@@ -221,6 +223,9 @@ void PlanRun::Align(milliseconds patience) {
   }
   if (const auto met = ranks_->Barrier(Deadline::After(patience)); !met) {
     aligned_ = false;
+    if (!ranks_->connected()) {
+      lost_ = met.error();
+    }
     Say("progress", "", met.error().message);
   }
 }
@@ -250,16 +255,18 @@ ExperimentReport PlanRun::RunInChild(const PlanStep& step, const StepKind& kind)
     return kind.run({plan_, step, seen_.facts, group.get(), deadline, progress, fault});
   };
   const auto on_progress = [&](const std::string& line) { Say("progress", step.name, line); };
-  return RunExperiment(body, {deadline, on_progress, in_.stop_fd, 15U << 20U});
+  // A little later than the step's own waits end: their errors say more than ours.
+  const Deadline kill_at = Deadline::After(milliseconds(step.deadline_ms) + kLastWords);
+  return RunExperiment(body, {kill_at, on_progress, in_.stop_fd, 15U << 20U});
 }
 
 void PlanRun::RunStep(const PlanStep& step) {
   const StepKind& kind = *FindStepKind(step.kind);
   Say("step-started", step.name, step.kind);
   ExperimentReport report{Error{}, {}};
-  if (kind.collective && !seen_.rendezvous.seen()) {
+  if (kind.collective && (lost_ || !seen_.rendezvous.seen())) {
     report.end.how = "not-started";
-    report.result = seen_.rendezvous.error();
+    report.result = lost_ ? *lost_ : seen_.rendezvous.error();
   } else {
     report = RunInChild(step, kind);
   }

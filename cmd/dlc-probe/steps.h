@@ -19,7 +19,7 @@ struct StepContext {
   const PlanStep& step;
   const RankFacts& me;
   Exchange* exchange;  ///< nullptr for kinds that are not collective
-  Deadline deadline;   ///< of the step; its process is killed when it passes
+  Deadline deadline;   ///< of the step; its process is killed a second after it
   const Progress& progress;
   const PlantedFault* fault;  ///< nullptr: none; the process-level ones are done already
 };

@@ -33,6 +33,8 @@ class Rendezvous : public Exchange {
   static Result<std::unique_ptr<Rendezvous>> Join(const JoinOptions& options, Deadline deadline);
   /// Leaves with a goodbye: to the others we are finished, not lost.
   ~Rendezvous() override;
+  /// False once rank 0's server is lost, or the stream to it has lost its meaning.
+  bool connected() const { return static_cast<bool>(fd_); }
   /// Closes the connection without a goodbye, as a death would.
   void Abandon() { fd_.Reset(); }
   Rendezvous(const Rendezvous&) = delete;
