@@ -1,6 +1,7 @@
 # Fails unless PROGRAM runs wherever the stock image runs: no symbol version above GLIBC_2.34 (Amazon Linux 2023), and
 # nothing needed but libc, libgcc_s and the loader. With MAX_BYTES, its stripped size is held too.
 #   cmake -DPROGRAM=... -DOBJDUMP=... -DREADELF=... [-DSTRIP=... -DMAX_BYTES=...] -P probe_portability.cmake
+cmake_minimum_required(VERSION 3.25)
 set(LIMIT 2.34)
 set(ALLOWED libc.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1)
 
@@ -23,12 +24,14 @@ foreach(version IN LISTS versions)
 endforeach()
 
 execute_process(COMMAND ${READELF} -dW ${PROGRAM} OUTPUT_VARIABLE dynamic)
-string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*\\[[^]\n]*" needed "${dynamic}")
+# CMake does not split lists inside brackets.
+string(REGEX REPLACE "[][]" "" dynamic "${dynamic}")
+string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*: [^\n]*" needed "${dynamic}")
 if(NOT needed)
   message(FATAL_ERROR "found no NEEDED library in ${PROGRAM}: this test looks at the wrong thing")
 endif()
 foreach(line IN LISTS needed)
-  string(REGEX REPLACE ".*\\[" "" library "${line}")
+  string(REGEX REPLACE ".*: " "" library "${line}")
   if(NOT library IN_LIST ALLOWED)
     message(FATAL_ERROR "${PROGRAM} needs ${library}")
   endif()
