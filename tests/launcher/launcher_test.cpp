@@ -29,7 +29,9 @@ TEST_CASE("local: every rank's document and events arrive") {
     LocalLauncher launcher = Local();
     const auto started =
         launcher.Start(StorageRun(ranks, directory.path()), Deadline::After(kPlenty));
-    REQUIRE_MESSAGE(started.has_value(), started.error().message);
+    if (!started) {
+      FAIL(started.error().message);
+    }
     const auto events = Listen(launcher);
     CHECK(std::count_if(events.begin(), events.end(), [](const RankEvent& event) {
             return event.event == "step-ended" && event.text == "finished";
