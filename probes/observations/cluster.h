@@ -138,6 +138,7 @@ struct Node {
   bool ready = false;
   bool unschedulable = false;
   Source source;
+  std::map<std::string, std::string> labels;  ///< all of them: what a nodeSelector is held against
 
   bool operator==(const Node&) const = default;
 };

@@ -11,124 +11,124 @@ namespace wire {
 
 // One table a struct. A key is the wire name and stable; the C++ member may be renamed.
 // clang-format off
-template <> struct FieldsOf<ImageConfig> { static constexpr auto kFields = std::tuple{
-    Field{"digest", &ImageConfig::digest}, Field{"os", &ImageConfig::os},
-    Field{"architecture", &ImageConfig::architecture}, Field{"created", &ImageConfig::created},
-    Field{"labels", &ImageConfig::labels}, Field{"env", &ImageConfig::env},
-    Field{"entrypoint", &ImageConfig::entrypoint}}; };
-template <> struct FieldsOf<IndexMember> { static constexpr auto kFields = std::tuple{
-    Field{"digest", &IndexMember::digest}, Field{"mediaType", &IndexMember::media_type}, Field{"os", &IndexMember::os},
-    Field{"architecture", &IndexMember::architecture}, Field{"runnable", &IndexMember::runnable},
-    Field{"configDigest", &IndexMember::config_digest}}; };
-template <> struct FieldsOf<ServedImage> { static constexpr auto kFields = std::tuple{
-    Field{"reference", &ServedImage::reference}, Field{"source", &ServedImage::source},
-    Field{"digest", &ServedImage::digest}, Field{"mediaType", &ServedImage::media_type},
-    Field{"sizeBytes", &ServedImage::size_bytes}, Field{"headerDigest", &ServedImage::header_digest},
-    Field{"isIndex", &ServedImage::is_index}, Field{"members", &ServedImage::members},
-    Field{"config", &ServedImage::config}}; };
+template <> struct FieldsOf<ImageConfig> { static constexpr Field kFields[] = {
+    F<&ImageConfig::digest>("digest"), F<&ImageConfig::os>("os"),
+    F<&ImageConfig::architecture>("architecture"), F<&ImageConfig::created>("created"),
+    F<&ImageConfig::labels>("labels"), F<&ImageConfig::env>("env"),
+    F<&ImageConfig::entrypoint>("entrypoint")}; };
+template <> struct FieldsOf<IndexMember> { static constexpr Field kFields[] = {
+    F<&IndexMember::digest>("digest"), F<&IndexMember::media_type>("mediaType"), F<&IndexMember::os>("os"),
+    F<&IndexMember::architecture>("architecture"), F<&IndexMember::runnable>("runnable"),
+    F<&IndexMember::config_digest>("configDigest")}; };
+template <> struct FieldsOf<ServedImage> { static constexpr Field kFields[] = {
+    F<&ServedImage::reference>("reference"), F<&ServedImage::source>("source"),
+    F<&ServedImage::digest>("digest"), F<&ServedImage::media_type>("mediaType"),
+    F<&ServedImage::size_bytes>("sizeBytes"), F<&ServedImage::header_digest>("headerDigest"),
+    F<&ServedImage::is_index>("isIndex"), F<&ServedImage::members>("members"),
+    F<&ServedImage::config>("config")}; };
 
-template <> struct FieldsOf<Source> { static constexpr auto kFields = std::tuple{
-    Field{"file", &Source::file}, Field{"line", &Source::line}}; };
-template <> struct FieldsOf<EnvVar> { static constexpr auto kFields = std::tuple{
-    Field{"name", &EnvVar::name}, Field{"value", &EnvVar::value}, Field{"valueFrom", &EnvVar::value_from}}; };
-template <> struct FieldsOf<VolumeMount> { static constexpr auto kFields = std::tuple{
-    Field{"volume", &VolumeMount::volume}, Field{"mountPath", &VolumeMount::mount_path},
-    Field{"readOnly", &VolumeMount::read_only}}; };
-template <> struct FieldsOf<ContainerSpec> { static constexpr auto kFields = std::tuple{
-    Field{"name", &ContainerSpec::name}, Field{"image", &ContainerSpec::image},
-    Field{"imagePullPolicy", &ContainerSpec::image_pull_policy}, Field{"limits", &ContainerSpec::limits},
-    Field{"requests", &ContainerSpec::requests}, Field{"env", &ContainerSpec::env},
-    Field{"mounts", &ContainerSpec::mounts}, Field{"command", &ContainerSpec::command},
-    Field{"args", &ContainerSpec::args}, Field{"privileged", &ContainerSpec::privileged}}; };
-template <> struct FieldsOf<Volume> { static constexpr auto kFields = std::tuple{
-    Field{"name", &Volume::name}, Field{"kind", &Volume::kind}, Field{"detail", &Volume::detail}}; };
-template <> struct FieldsOf<Toleration> { static constexpr auto kFields = std::tuple{
-    Field{"key", &Toleration::key}, Field{"operator", &Toleration::op}, Field{"value", &Toleration::value},
-    Field{"effect", &Toleration::effect}}; };
-template <> struct FieldsOf<PodSpec> { static constexpr auto kFields = std::tuple{
-    Field{"containers", &PodSpec::containers}, Field{"initContainers", &PodSpec::init_containers},
-    Field{"volumes", &PodSpec::volumes}, Field{"nodeSelector", &PodSpec::node_selector},
-    Field{"tolerations", &PodSpec::tolerations}, Field{"resourceClaims", &PodSpec::resource_claims},
-    Field{"hostNetwork", &PodSpec::host_network}}; };
-template <> struct FieldsOf<ContainerStatus> { static constexpr auto kFields = std::tuple{
-    Field{"name", &ContainerStatus::name}, Field{"image", &ContainerStatus::image},
-    Field{"imageID", &ContainerStatus::image_id}, Field{"state", &ContainerStatus::state},
-    Field{"reason", &ContainerStatus::reason}, Field{"message", &ContainerStatus::message},
-    Field{"ready", &ContainerStatus::ready}, Field{"restartCount", &ContainerStatus::restart_count}}; };
-template <> struct FieldsOf<Pod> { static constexpr auto kFields = std::tuple{
-    Field{"namespace", &Pod::name_space}, Field{"name", &Pod::name}, Field{"uid", &Pod::uid},
-    Field{"node", &Pod::node}, Field{"phase", &Pod::phase}, Field{"podIP", &Pod::pod_ip},
-    Field{"rayCluster", &Pod::ray_cluster}, Field{"rayNodeType", &Pod::ray_node_type},
-    Field{"rayGroup", &Pod::ray_group}, Field{"deleting", &Pod::deleting}, Field{"spec", &Pod::spec},
-    Field{"statuses", &Pod::statuses}, Field{"initStatuses", &Pod::init_statuses}, Field{"source", &Pod::source}}; };
-template <> struct FieldsOf<Taint> { static constexpr auto kFields = std::tuple{
-    Field{"key", &Taint::key}, Field{"value", &Taint::value}, Field{"effect", &Taint::effect}}; };
-template <> struct FieldsOf<Node> { static constexpr auto kFields = std::tuple{
-    Field{"name", &Node::name}, Field{"instanceType", &Node::instance_type}, Field{"zone", &Node::zone},
-    Field{"architecture", &Node::architecture}, Field{"allocatable", &Node::allocatable},
-    Field{"taints", &Node::taints}, Field{"ready", &Node::ready}, Field{"unschedulable", &Node::unschedulable},
-    Field{"source", &Node::source}}; };
-template <> struct FieldsOf<RayGroup> { static constexpr auto kFields = std::tuple{
-    Field{"name", &RayGroup::name}, Field{"replicas", &RayGroup::replicas},
-    Field{"minReplicas", &RayGroup::min_replicas}, Field{"maxReplicas", &RayGroup::max_replicas},
-    Field{"hostsPerReplica", &RayGroup::hosts_per_replica}, Field{"suspended", &RayGroup::suspended},
-    Field{"rayStartParams", &RayGroup::ray_start_params}, Field{"pod", &RayGroup::pod},
-    Field{"source", &RayGroup::source}}; };
-template <> struct FieldsOf<RayCluster> { static constexpr auto kFields = std::tuple{
-    Field{"namespace", &RayCluster::name_space}, Field{"name", &RayCluster::name},
-    Field{"rayVersion", &RayCluster::ray_version}, Field{"autoscaling", &RayCluster::autoscaling},
-    Field{"suspended", &RayCluster::suspended}, Field{"authMode", &RayCluster::auth_mode},
-    Field{"head", &RayCluster::head}, Field{"workers", &RayCluster::workers}, Field{"state", &RayCluster::state},
-    Field{"headServiceName", &RayCluster::head_service_name}, Field{"source", &RayCluster::source}}; };
-template <> struct FieldsOf<ClusterFacts> { static constexpr auto kFields = std::tuple{
-    Field{"rayClusters", &ClusterFacts::ray_clusters}, Field{"pods", &ClusterFacts::pods},
-    Field{"nodes", &ClusterFacts::nodes}}; };
+template <> struct FieldsOf<Source> { static constexpr Field kFields[] = {
+    F<&Source::file>("file"), F<&Source::line>("line")}; };
+template <> struct FieldsOf<EnvVar> { static constexpr Field kFields[] = {
+    F<&EnvVar::name>("name"), F<&EnvVar::value>("value"), F<&EnvVar::value_from>("valueFrom")}; };
+template <> struct FieldsOf<VolumeMount> { static constexpr Field kFields[] = {
+    F<&VolumeMount::volume>("volume"), F<&VolumeMount::mount_path>("mountPath"),
+    F<&VolumeMount::read_only>("readOnly")}; };
+template <> struct FieldsOf<ContainerSpec> { static constexpr Field kFields[] = {
+    F<&ContainerSpec::name>("name"), F<&ContainerSpec::image>("image"),
+    F<&ContainerSpec::image_pull_policy>("imagePullPolicy"), F<&ContainerSpec::limits>("limits"),
+    F<&ContainerSpec::requests>("requests"), F<&ContainerSpec::env>("env"),
+    F<&ContainerSpec::mounts>("mounts"), F<&ContainerSpec::command>("command"),
+    F<&ContainerSpec::args>("args"), F<&ContainerSpec::privileged>("privileged")}; };
+template <> struct FieldsOf<Volume> { static constexpr Field kFields[] = {
+    F<&Volume::name>("name"), F<&Volume::kind>("kind"), F<&Volume::detail>("detail")}; };
+template <> struct FieldsOf<Toleration> { static constexpr Field kFields[] = {
+    F<&Toleration::key>("key"), F<&Toleration::op>("operator"), F<&Toleration::value>("value"),
+    F<&Toleration::effect>("effect")}; };
+template <> struct FieldsOf<PodSpec> { static constexpr Field kFields[] = {
+    F<&PodSpec::containers>("containers"), F<&PodSpec::init_containers>("initContainers"),
+    F<&PodSpec::volumes>("volumes"), F<&PodSpec::node_selector>("nodeSelector"),
+    F<&PodSpec::tolerations>("tolerations"), F<&PodSpec::resource_claims>("resourceClaims"),
+    F<&PodSpec::host_network>("hostNetwork")}; };
+template <> struct FieldsOf<ContainerStatus> { static constexpr Field kFields[] = {
+    F<&ContainerStatus::name>("name"), F<&ContainerStatus::image>("image"),
+    F<&ContainerStatus::image_id>("imageID"), F<&ContainerStatus::state>("state"),
+    F<&ContainerStatus::reason>("reason"), F<&ContainerStatus::message>("message"),
+    F<&ContainerStatus::ready>("ready"), F<&ContainerStatus::restart_count>("restartCount")}; };
+template <> struct FieldsOf<Pod> { static constexpr Field kFields[] = {
+    F<&Pod::name_space>("namespace"), F<&Pod::name>("name"), F<&Pod::uid>("uid"),
+    F<&Pod::node>("node"), F<&Pod::phase>("phase"), F<&Pod::pod_ip>("podIP"),
+    F<&Pod::ray_cluster>("rayCluster"), F<&Pod::ray_node_type>("rayNodeType"),
+    F<&Pod::ray_group>("rayGroup"), F<&Pod::deleting>("deleting"), F<&Pod::spec>("spec"),
+    F<&Pod::statuses>("statuses"), F<&Pod::init_statuses>("initStatuses"), F<&Pod::source>("source")}; };
+template <> struct FieldsOf<Taint> { static constexpr Field kFields[] = {
+    F<&Taint::key>("key"), F<&Taint::value>("value"), F<&Taint::effect>("effect")}; };
+template <> struct FieldsOf<Node> { static constexpr Field kFields[] = {
+    F<&Node::name>("name"), F<&Node::instance_type>("instanceType"), F<&Node::zone>("zone"),
+    F<&Node::architecture>("architecture"), F<&Node::allocatable>("allocatable"),
+    F<&Node::taints>("taints"), F<&Node::ready>("ready"), F<&Node::unschedulable>("unschedulable"),
+    F<&Node::source>("source"), F<&Node::labels>("labels")}; };
+template <> struct FieldsOf<RayGroup> { static constexpr Field kFields[] = {
+    F<&RayGroup::name>("name"), F<&RayGroup::replicas>("replicas"),
+    F<&RayGroup::min_replicas>("minReplicas"), F<&RayGroup::max_replicas>("maxReplicas"),
+    F<&RayGroup::hosts_per_replica>("hostsPerReplica"), F<&RayGroup::suspended>("suspended"),
+    F<&RayGroup::ray_start_params>("rayStartParams"), F<&RayGroup::pod>("pod"),
+    F<&RayGroup::source>("source")}; };
+template <> struct FieldsOf<RayCluster> { static constexpr Field kFields[] = {
+    F<&RayCluster::name_space>("namespace"), F<&RayCluster::name>("name"),
+    F<&RayCluster::ray_version>("rayVersion"), F<&RayCluster::autoscaling>("autoscaling"),
+    F<&RayCluster::suspended>("suspended"), F<&RayCluster::auth_mode>("authMode"),
+    F<&RayCluster::head>("head"), F<&RayCluster::workers>("workers"), F<&RayCluster::state>("state"),
+    F<&RayCluster::head_service_name>("headServiceName"), F<&RayCluster::source>("source")}; };
+template <> struct FieldsOf<ClusterFacts> { static constexpr Field kFields[] = {
+    F<&ClusterFacts::ray_clusters>("rayClusters"), F<&ClusterFacts::pods>("pods"),
+    F<&ClusterFacts::nodes>("nodes")}; };
 
-template <> struct FieldsOf<RayVersionAnswer> { static constexpr auto kFields = std::tuple{
-    Field{"rayVersion", &RayVersionAnswer::ray_version}, Field{"rayCommit", &RayVersionAnswer::ray_commit},
-    Field{"jobsApiVersion", &RayVersionAnswer::jobs_api_version},
-    Field{"sessionName", &RayVersionAnswer::session_name}}; };
-template <> struct FieldsOf<RayNode> { static constexpr auto kFields = std::tuple{
-    Field{"nodeId", &RayNode::node_id}, Field{"nodeIp", &RayNode::node_ip}, Field{"nodeName", &RayNode::node_name},
-    Field{"isHead", &RayNode::is_head}, Field{"alive", &RayNode::alive}, Field{"resources", &RayNode::resources}}; };
-template <> struct FieldsOf<PodVersions> { static constexpr auto kFields = std::tuple{
-    Field{"pod", &PodVersions::pod}, Field{"ray", &PodVersions::ray}, Field{"python", &PodVersions::python},
-    Field{"torch", &PodVersions::torch}, Field{"nccl", &PodVersions::nccl},
-    Field{"efaInstaller", &PodVersions::efa_installer}, Field{"source", &PodVersions::source}}; };
-template <> struct FieldsOf<RequestedPackage> { static constexpr auto kFields = std::tuple{
-    Field{"installer", &RequestedPackage::installer}, Field{"text", &RequestedPackage::text},
-    Field{"name", &RequestedPackage::name}, Field{"specifier", &RequestedPackage::specifier},
-    Field{"isOption", &RequestedPackage::is_option}}; };
-template <> struct FieldsOf<RuntimeEnv> { static constexpr auto kFields = std::tuple{
-    Field{"packages", &RuntimeEnv::packages}, Field{"pyExecutable", &RuntimeEnv::py_executable},
-    Field{"imageUri", &RuntimeEnv::image_uri}, Field{"condaEnv", &RuntimeEnv::conda_env},
-    Field{"workingDir", &RuntimeEnv::working_dir}, Field{"envVars", &RuntimeEnv::env_vars}}; };
-template <> struct FieldsOf<RayJob> { static constexpr auto kFields = std::tuple{
-    Field{"submissionId", &RayJob::submission_id}, Field{"status", &RayJob::status},
-    Field{"entrypoint", &RayJob::entrypoint}, Field{"runtimeEnv", &RayJob::runtime_env},
-    Field{"source", &RayJob::source}}; };
-template <> struct FieldsOf<RayFacts> { static constexpr auto kFields = std::tuple{
-    Field{"version", &RayFacts::version}, Field{"nodes", &RayFacts::nodes},
-    Field{"podVersions", &RayFacts::pod_versions}, Field{"jobs", &RayFacts::jobs}}; };
+template <> struct FieldsOf<RayVersionAnswer> { static constexpr Field kFields[] = {
+    F<&RayVersionAnswer::ray_version>("rayVersion"), F<&RayVersionAnswer::ray_commit>("rayCommit"),
+    F<&RayVersionAnswer::jobs_api_version>("jobsApiVersion"),
+    F<&RayVersionAnswer::session_name>("sessionName")}; };
+template <> struct FieldsOf<RayNode> { static constexpr Field kFields[] = {
+    F<&RayNode::node_id>("nodeId"), F<&RayNode::node_ip>("nodeIp"), F<&RayNode::node_name>("nodeName"),
+    F<&RayNode::is_head>("isHead"), F<&RayNode::alive>("alive"), F<&RayNode::resources>("resources")}; };
+template <> struct FieldsOf<PodVersions> { static constexpr Field kFields[] = {
+    F<&PodVersions::pod>("pod"), F<&PodVersions::ray>("ray"), F<&PodVersions::python>("python"),
+    F<&PodVersions::torch>("torch"), F<&PodVersions::nccl>("nccl"),
+    F<&PodVersions::efa_installer>("efaInstaller"), F<&PodVersions::source>("source")}; };
+template <> struct FieldsOf<RequestedPackage> { static constexpr Field kFields[] = {
+    F<&RequestedPackage::installer>("installer"), F<&RequestedPackage::text>("text"),
+    F<&RequestedPackage::name>("name"), F<&RequestedPackage::specifier>("specifier"),
+    F<&RequestedPackage::is_option>("isOption")}; };
+template <> struct FieldsOf<RuntimeEnv> { static constexpr Field kFields[] = {
+    F<&RuntimeEnv::packages>("packages"), F<&RuntimeEnv::py_executable>("pyExecutable"),
+    F<&RuntimeEnv::image_uri>("imageUri"), F<&RuntimeEnv::conda_env>("condaEnv"),
+    F<&RuntimeEnv::working_dir>("workingDir"), F<&RuntimeEnv::env_vars>("envVars")}; };
+template <> struct FieldsOf<RayJob> { static constexpr Field kFields[] = {
+    F<&RayJob::submission_id>("submissionId"), F<&RayJob::status>("status"),
+    F<&RayJob::entrypoint>("entrypoint"), F<&RayJob::runtime_env>("runtimeEnv"),
+    F<&RayJob::source>("source")}; };
+template <> struct FieldsOf<RayFacts> { static constexpr Field kFields[] = {
+    F<&RayFacts::version>("version"), F<&RayFacts::nodes>("nodes"),
+    F<&RayFacts::pod_versions>("podVersions"), F<&RayFacts::jobs>("jobs")}; };
 
-template <> struct FieldsOf<InputFile> { static constexpr auto kFields = std::tuple{
-    Field{"role", &InputFile::role}, Field{"name", &InputFile::name}, Field{"digest", &InputFile::digest},
-    Field{"sizeBytes", &InputFile::size_bytes}}; };
-template <> struct FieldsOf<Workload> { static constexpr auto kFields = std::tuple{
-    Field{"model", &Workload::model}, Field{"workers", &Workload::workers},
-    Field{"gpusPerWorker", &Workload::gpus_per_worker}, Field{"nodes", &Workload::nodes},
-    Field{"steps", &Workload::steps}}; };
-template <> struct FieldsOf<RunFacts> { static constexpr auto kFields = std::tuple{
-    Field{"id", &RunFacts::id}, Field{"mode", &RunFacts::mode}, Field{"startedAt", &RunFacts::started_at},
-    Field{"finishedAt", &RunFacts::finished_at}, Field{"toolVersion", &RunFacts::tool_version},
-    Field{"toolCommit", &RunFacts::tool_commit}, Field{"toolDigest", &RunFacts::tool_digest},
-    Field{"invocation", &RunFacts::invocation}, Field{"stages", &RunFacts::stages},
-    Field{"inputs", &RunFacts::inputs}, Field{"workload", &RunFacts::workload},
-    Field{"interrupted", &RunFacts::interrupted}}; };
-template <> struct FieldsOf<Observations> { static constexpr auto kFields = std::tuple{
-    Field{"run", &Observations::run}, Field{"servedImage", &Observations::served_image},
-    Field{"cluster", &Observations::cluster}, Field{"ray", &Observations::ray},
-    Field{"ranks", &Observations::ranks}}; };
+template <> struct FieldsOf<InputFile> { static constexpr Field kFields[] = {
+    F<&InputFile::role>("role"), F<&InputFile::name>("name"), F<&InputFile::digest>("digest"),
+    F<&InputFile::size_bytes>("sizeBytes")}; };
+template <> struct FieldsOf<Workload> { static constexpr Field kFields[] = {
+    F<&Workload::model>("model"), F<&Workload::workers>("workers"),
+    F<&Workload::gpus_per_worker>("gpusPerWorker"), F<&Workload::nodes>("nodes"),
+    F<&Workload::steps>("steps")}; };
+template <> struct FieldsOf<RunFacts> { static constexpr Field kFields[] = {
+    F<&RunFacts::id>("id"), F<&RunFacts::mode>("mode"), F<&RunFacts::started_at>("startedAt"),
+    F<&RunFacts::finished_at>("finishedAt"), F<&RunFacts::tool_version>("toolVersion"),
+    F<&RunFacts::tool_commit>("toolCommit"), F<&RunFacts::tool_digest>("toolDigest"),
+    F<&RunFacts::invocation>("invocation"), F<&RunFacts::stages>("stages"),
+    F<&RunFacts::inputs>("inputs"), F<&RunFacts::workload>("workload"),
+    F<&RunFacts::interrupted>("interrupted")}; };
+template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
+    F<&Observations::run>("run"), F<&Observations::served_image>("servedImage"),
+    F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray"),
+    F<&Observations::ranks>("ranks")}; };
 // clang-format on
 
 }  // namespace wire

@@ -26,12 +26,12 @@ struct WirePlan {
 };
 
 // clang-format off
-template <> struct FieldsOf<WireStep> { static constexpr auto kFields = std::tuple{
-    Field{"name", &WireStep::name}, Field{"kind", &WireStep::kind},
-    Field{"deadlineMs", &WireStep::deadline_ms}}; };
-template <> struct FieldsOf<WirePlan> { static constexpr auto kFields = std::tuple{
-    Field{"runId", &WirePlan::run_id}, Field{"joinDeadlineMs", &WirePlan::join_deadline_ms},
-    Field{"gather", &WirePlan::gather}, Field{"faults", &WirePlan::faults}}; };
+template <> struct FieldsOf<WireStep> { static constexpr Field kFields[] = {
+    F<&WireStep::name>("name"), F<&WireStep::kind>("kind"),
+    F<&WireStep::deadline_ms>("deadlineMs")}; };
+template <> struct FieldsOf<WirePlan> { static constexpr Field kFields[] = {
+    F<&WirePlan::run_id>("runId"), F<&WirePlan::join_deadline_ms>("joinDeadlineMs"),
+    F<&WirePlan::gather>("gather"), F<&WirePlan::faults>("faults")}; };
 // clang-format on
 
 }  // namespace wire
