@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,6 +64,19 @@ struct FabricPolicy {
   std::string resource = "vpc.amazonaws.com/efa";
 };
 
+struct StoragePolicy {
+  /// Types that the checkpoint path may have ("lustre", "nfs4"); empty: any.
+  std::vector<std::string> filesystems;
+  std::int64_t min_free_bytes = 0;   ///< 0: not demanded
+  std::int64_t min_free_inodes = 0;  ///< 0: not demanded
+  /// How long one rank's new file may stay out of another's sight.
+  double visible_within_seconds = 10;
+  /// All ranks together, fsync included; 0: not demanded.
+  double min_write_bytes_per_second = 0;
+  /// All ranks together, shown to come from no page cache; 0: not demanded.
+  double min_cold_read_bytes_per_second = 0;
+};
+
 /// What is good enough. Every limit and every tolerance is here; nothing is hidden in a check.
 struct Policy {
   std::string name;           ///< metadata.name, may be empty
@@ -72,6 +86,7 @@ struct Policy {
   JobPackagesPolicy job_packages;
   GpuPolicy gpu;
   FabricPolicy fabric;
+  StoragePolicy storage;
   /// Rule id ("image-digest/floating-tag") or check id -> severity. The rule's own entry wins over
   /// its check's.
   std::map<std::string, Severity> severity;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "probes/observations/json_fields.h"
+#include "probes/observations/ranks_fields.h"
 #include "probes/observations/strict_json.h"
 
 namespace dlc {
@@ -10,11 +11,6 @@ namespace wire {
 
 // One table a struct. A key is the wire name and stable; the C++ member may be renamed.
 // clang-format off
-template <> struct FieldsOf<Error> { static constexpr Field kFields[] = {
-    F<&Error::code>("code"), F<&Error::message>("message"), F<&Error::hint>("hint")}; };
-template <> struct FieldsOf<NotLookedAt> { static constexpr Field kFields[] = {
-    F<&NotLookedAt::reason>("reason"), F<&NotLookedAt::blocked_by>("blockedBy")}; };
-
 template <> struct FieldsOf<ImageConfig> { static constexpr Field kFields[] = {
     F<&ImageConfig::digest>("digest"), F<&ImageConfig::os>("os"),
     F<&ImageConfig::architecture>("architecture"), F<&ImageConfig::created>("created"),
@@ -131,7 +127,8 @@ template <> struct FieldsOf<RunFacts> { static constexpr Field kFields[] = {
     F<&RunFacts::interrupted>("interrupted")}; };
 template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
     F<&Observations::run>("run"), F<&Observations::served_image>("servedImage"),
-    F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray")}; };
+    F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray"),
+    F<&Observations::ranks>("ranks")}; };
 // clang-format on
 
 }  // namespace wire

@@ -2,6 +2,7 @@
 
 #include "probes/observations/cluster.h"
 #include "probes/observations/image.h"
+#include "probes/observations/ranks.h"
 #include "probes/observations/ray.h"
 #include "probes/observations/run.h"
 
@@ -14,6 +15,7 @@ struct Observations {
   Observed<ServedImage> served_image;
   ClusterFacts cluster;
   RayFacts ray;
+  Observed<RankRun> ranks;
 
   bool operator==(const Observations&) const = default;
 };

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "checks/finding.h"
+#include "probes/observations/ranks.h"
+
+namespace dlc {
+
+/// What one rank saw of one kind of step; for a rank that was lost, why it was not seen.
+template <class T>
+struct RankResult {
+  int rank = 0;
+  std::string name;  ///< "rank 2 on gpu-worker-1", or "rank 2"
+  std::string node;  ///< RankFacts::node; empty when the rank was lost
+  Observed<T> seen;
+};
+
+/// "rank 2 on gpu-worker-1".
+std::string RankName(const RankReport& report);
+/// "ranks 0, 2 and 3", "rank 1 on gpu-worker-1" for a single one.
+std::string RankNames(const RankRun& run, const std::vector<int>& ranks);
+
+/// One entry per rank of the run; the first step of the kind, if the plan has several.
+template <class T>
+std::vector<RankResult<T>> ResultsOf(const RankRun& run,
+                                     std::vector<ExperimentResult<T>> RankObservations::*kind) {
+  std::vector<RankResult<T>> results;
+  for (const RankReport& report : run.ranks) {
+    RankResult<T> result{report.rank, RankName(report), "", {}};
+    if (const RankObservations* seen = report.seen.get()) {
+      result.node = seen->facts.node;
+      const auto& list = seen->*kind;
+      if (list.empty()) {
+        result.seen = NotLookedAt{
+            seen->interrupted ? "the run was interrupted" : "the plan had no such step", ""};
+      } else {
+        result.seen = list.front().seen;
+      }
+    } else if (report.seen.failed()) {
+      result.seen = report.seen.error();
+    } else {
+      result.seen = report.seen.why_not();
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+/// A remark on every finding if faults were planted: then the run judges the tool.
+void NotePlantedFaults(const RankRun& run, std::vector<Finding>& findings);
+
+}  // namespace dlc

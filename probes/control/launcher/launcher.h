@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "probes/observations/deadline.h"
+#include "probes/observations/plan.h"
+#include "probes/observations/ranks.h"
+#include "probes/observations/result.h"
+
+namespace dlc {
+
+/// One run of a plan on some ranks.
+struct LaunchRequest {
+  RankPlan plan;
+  int ranks = 0;  ///< 0: as many as the launcher's surroundings say ("env")
+  /// Directories of this run (named ".dlc-check-<run id>") that CleanUp removes if a rank died too
+  /// hard to do it.
+  std::vector<std::string> run_directories;
+  /// Set from a signal handler; looked at several times a second. May be null.
+  const std::atomic<bool>* interrupted = nullptr;
+};
+
+/// Puts dlc-probe on every rank, once. Calls in this order: Start, NextEvent until it gives none,
+/// Collect, CleanUp; Cancel at any time after Start. The destructor leaves no process.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+
+  /// "local", "env", "ray".
+  virtual std::string_view name() const = 0;
+  /// Errors: no dlc-probe, no such network namespace, no process to be had. Nothing runs then.
+  virtual Result<void> Start(const LaunchRequest& request, Deadline deadline) = 0;
+  /// What a rank said, as it comes: a RankEvent of dlc-probe, or "log" with a line that it wrote to
+  /// stderr. nullopt: every rank has ended. Errors: kTimedOut, kInterrupted; the ranks still run.
+  virtual Result<std::optional<RankEvent>> NextEvent(Deadline deadline) = 0;
+  /// What each rank saw, by rank; for one that gave no document, what became of it. After the last
+  /// event or after Cancel.
+  virtual RankRun Collect() = 0;
+  /// Asks the ranks to stop and gives them until the deadline to clean up and write what they have;
+  /// then they are killed.
+  virtual void Cancel(Deadline deadline) = 0;
+  /// Ends what still runs and removes what the run made. Gives what is still there, each with the
+  /// reason; best with the command that removes it.
+  virtual std::vector<std::string> CleanUp(Deadline deadline) = 0;
+};
+
+/// dlc-probe: `configured` if not empty, else beside the running program. Not found: the error says
+/// where it was looked for.
+Result<std::string> FindProbe(const std::string& configured);
+
+}  // namespace dlc

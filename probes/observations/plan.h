@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "probes/observations/ranks.h"
+
+namespace dlc {
+
+/// One experiment that all ranks do at the same time.
+struct PlanStep {
+  std::string name;        ///< unique in the plan; names the step in events and observations
+  std::string kind;        ///< "meet", "storage-shared", "storage-speed", "checkpoint-tree", ...
+  int deadline_ms = 0;     ///< of the step, on every rank
+  std::string parameters;  ///< JSON text of the kind's own parameters; "{}" for none
+
+  bool operator==(const PlanStep&) const = default;
+};
+
+/// What dlc-probe does, the same text for every rank of a run.
+///
+/// Faults are planted to see that they are found. Kinds at the start of the run (`step` empty):
+/// "never-arrive", "wrong-secret", "exit". In a step: "exit", "crash" (SIGSEGV), "kill" (SIGKILL),
+/// "sleep" (for ever), "exit-rank" (the whole rank dies), "other-directory" (another directory is
+/// mounted over the storage path, in the step's own mount namespace), "flip-bit" (in the data that
+/// the rank gives).
+struct RankPlan {
+  std::string run_id;        ///< 16 hex digits
+  int join_deadline_ms = 0;  ///< for all ranks to meet
+  /// Rank 0 collects all ranks' documents and writes them as its own: for launchers that see rank
+  /// 0's output only.
+  bool gather = false;
+  std::vector<PlanStep> steps;
+  std::vector<PlantedFault> faults;
+
+  bool operator==(const RankPlan&) const = default;
+};
+
+/// Of "storage-shared". Files are made in `<path>/.dlc-check-<run id>/` only.
+struct StorageSharedParameters {
+  std::string path;
+  /// How long another rank's file may take to appear: NFS caches attributes and absent names for up
+  /// to a minute (nfs(5), acdirmax).
+  int visible_within_ms = 0;
+
+  bool operator==(const StorageSharedParameters&) const = default;
+};
+
+/// Of "storage-speed".
+struct StorageSpeedParameters {
+  std::string path;
+  std::int64_t file_bytes = 0;            ///< of each rank's file
+  std::vector<std::int64_t> block_bytes;  ///< one write and one read per entry
+  bool direct = false;                    ///< and once more with O_DIRECT, with the last block size
+
+  bool operator==(const StorageSpeedParameters&) const = default;
+};
+
+/// Of "checkpoint-tree".
+struct CheckpointTreeParameters {
+  std::string path;
+  std::int64_t hashed_bytes_per_file = 0;  ///< from each end of a file; 0: names and sizes only
+
+  bool operator==(const CheckpointTreeParameters&) const = default;
+};
+
+}  // namespace dlc

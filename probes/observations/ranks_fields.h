@@ -1,0 +1,106 @@
+#pragma once
+
+#include "probes/observations/json_fields.h"
+#include "probes/observations/plan.h"
+#include "probes/observations/ranks.h"
+#include "probes/observations/storage.h"
+
+/// The tables of what ranks see and of the plan that they follow. Private to the targets
+/// observations_json and observations_ranks_json.
+namespace dlc::wire {
+
+// clang-format off
+template <> struct FieldsOf<Error> { static constexpr Field kFields[] = {
+    F<&Error::code>("code"), F<&Error::message>("message"), F<&Error::hint>("hint")}; };
+template <> struct FieldsOf<NotLookedAt> { static constexpr Field kFields[] = {
+    F<&NotLookedAt::reason>("reason"), F<&NotLookedAt::blocked_by>("blockedBy")}; };
+
+template <> struct FieldsOf<MountFacts> { static constexpr Field kFields[] = {
+    F<&MountFacts::mount_point>("mountPoint"), F<&MountFacts::source>("source"),
+    F<&MountFacts::filesystem>("filesystem"), F<&MountFacts::root>("root"),
+    F<&MountFacts::options>("options"), F<&MountFacts::device>("device"),
+    F<&MountFacts::read_only>("readOnly")}; };
+template <> struct FieldsOf<SpaceFacts> { static constexpr Field kFields[] = {
+    F<&SpaceFacts::total_bytes>("totalBytes"), F<&SpaceFacts::available_bytes>("availableBytes"),
+    F<&SpaceFacts::total_inodes>("totalInodes"),
+    F<&SpaceFacts::available_inodes>("availableInodes")}; };
+template <> struct FieldsOf<FileOperation> { static constexpr Field kFields[] = {
+    F<&FileOperation::name>("name"), F<&FileOperation::error>("error"),
+    F<&FileOperation::detail>("detail")}; };
+template <> struct FieldsOf<PeerFile> { static constexpr Field kFields[] = {
+    F<&PeerFile::rank>("rank"), F<&PeerFile::host>("host"), F<&PeerFile::node>("node"),
+    F<&PeerFile::state>("state"), F<&PeerFile::error>("error"), F<&PeerFile::seconds>("seconds"),
+    F<&PeerFile::attempts>("attempts"), F<&PeerFile::stale_handles>("staleHandles"),
+    F<&PeerFile::exclusive_create>("exclusiveCreate")}; };
+template <> struct FieldsOf<StorageShared> { static constexpr Field kFields[] = {
+    F<&StorageShared::path>("path"), F<&StorageShared::uid>("uid"), F<&StorageShared::gid>("gid"),
+    F<&StorageShared::mount>("mount"), F<&StorageShared::space>("space"),
+    F<&StorageShared::directory_uid>("directoryUid"), F<&StorageShared::directory_gid>("directoryGid"),
+    F<&StorageShared::directory_mode>("directoryMode"), F<&StorageShared::file_uid>("fileUid"),
+    F<&StorageShared::operations>("operations"), F<&StorageShared::peers>("peers"),
+    F<&StorageShared::leftovers>("leftovers")}; };
+template <> struct FieldsOf<StorageTransfer> { static constexpr Field kFields[] = {
+    F<&StorageTransfer::direction>("direction"), F<&StorageTransfer::bytes>("bytes"),
+    F<&StorageTransfer::block_bytes>("blockBytes"), F<&StorageTransfer::direct>("direct"),
+    F<&StorageTransfer::start_seconds>("startSeconds"), F<&StorageTransfer::seconds>("seconds"),
+    F<&StorageTransfer::cold_because>("coldBecause"),
+    F<&StorageTransfer::resident_fraction>("residentFraction"), F<&StorageTransfer::error>("error"),
+    F<&StorageTransfer::detail>("detail")}; };
+template <> struct FieldsOf<StorageSpeed> { static constexpr Field kFields[] = {
+    F<&StorageSpeed::path>("path"), F<&StorageSpeed::transfers>("transfers"),
+    F<&StorageSpeed::leftovers>("leftovers")}; };
+template <> struct FieldsOf<ShardFile> { static constexpr Field kFields[] = {
+    F<&ShardFile::name>("name"), F<&ShardFile::rank>("rank"), F<&ShardFile::size_bytes>("sizeBytes"),
+    F<&ShardFile::digest>("digest")}; };
+template <> struct FieldsOf<CheckpointTree> { static constexpr Field kFields[] = {
+    F<&CheckpointTree::path>("path"), F<&CheckpointTree::has_metadata>("hasMetadata"),
+    F<&CheckpointTree::metadata_bytes>("metadataBytes"),
+    F<&CheckpointTree::metadata_digest>("metadataDigest"), F<&CheckpointTree::shards>("shards"),
+    F<&CheckpointTree::hashed_bytes_per_file>("hashedBytesPerFile")}; };
+
+template <> struct FieldsOf<RankFacts> { static constexpr Field kFields[] = {
+    F<&RankFacts::rank>("rank"), F<&RankFacts::size>("size"), F<&RankFacts::local_rank>("localRank"),
+    F<&RankFacts::host>("host"), F<&RankFacts::node>("node"), F<&RankFacts::pid>("pid"),
+    F<&RankFacts::uid>("uid"), F<&RankFacts::gid>("gid"), F<&RankFacts::kernel>("kernel"),
+    F<&RankFacts::libc>("libc"), F<&RankFacts::version>("version")}; };
+template <> struct FieldsOf<ExperimentEnd> { static constexpr Field kFields[] = {
+    F<&ExperimentEnd::how>("how"), F<&ExperimentEnd::exit_code>("exitCode"),
+    F<&ExperimentEnd::signal>("signal"), F<&ExperimentEnd::signal_name>("signalName"),
+    F<&ExperimentEnd::out_of_memory>("outOfMemory"), F<&ExperimentEnd::stuck_in_kernel>("stuckInKernel"),
+    F<&ExperimentEnd::last_progress>("lastProgress"), F<&ExperimentEnd::seconds>("seconds")}; };
+template <class T> struct FieldsOf<ExperimentResult<T>> { static constexpr Field kFields[] = {
+    F<&ExperimentResult<T>::step>("step"), F<&ExperimentResult<T>::end>("end"),
+    F<&ExperimentResult<T>::seen>("seen")}; };
+template <> struct FieldsOf<Meeting> { static constexpr Field kFields[] = {
+    F<&Meeting::hosts>("hosts"), F<&Meeting::seconds_per_barrier>("secondsPerBarrier")}; };
+template <> struct FieldsOf<PlantedFault> { static constexpr Field kFields[] = {
+    F<&PlantedFault::rank>("rank"), F<&PlantedFault::step>("step"), F<&PlantedFault::kind>("kind"),
+    F<&PlantedFault::path>("path")}; };
+template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[] = {
+    F<&RankObservations::facts>("facts"), F<&RankObservations::rendezvous>("rendezvous"),
+    F<&RankObservations::planted_faults>("plantedFaults"), F<&RankObservations::meet>("meet"),
+    F<&RankObservations::storage_shared>("storageShared"),
+    F<&RankObservations::storage_speed>("storageSpeed"),
+    F<&RankObservations::checkpoint_tree>("checkpointTree"),
+    F<&RankObservations::leftovers>("leftovers"), F<&RankObservations::interrupted>("interrupted")}; };
+template <> struct FieldsOf<RankReport> { static constexpr Field kFields[] = {
+    F<&RankReport::rank>("rank"), F<&RankReport::seen>("seen")}; };
+template <> struct FieldsOf<RankRun> { static constexpr Field kFields[] = {
+    F<&RankRun::size>("size"), F<&RankRun::launcher>("launcher"), F<&RankRun::ranks>("ranks")}; };
+template <> struct FieldsOf<RankEvent> { static constexpr Field kFields[] = {
+    F<&RankEvent::event>("event"), F<&RankEvent::rank>("rank"), F<&RankEvent::step>("step"),
+    F<&RankEvent::text>("text")}; };
+
+template <> struct FieldsOf<StorageSharedParameters> { static constexpr Field kFields[] = {
+    F<&StorageSharedParameters::path>("path"),
+    F<&StorageSharedParameters::visible_within_ms>("visibleWithinMs")}; };
+template <> struct FieldsOf<StorageSpeedParameters> { static constexpr Field kFields[] = {
+    F<&StorageSpeedParameters::path>("path"), F<&StorageSpeedParameters::file_bytes>("fileBytes"),
+    F<&StorageSpeedParameters::block_bytes>("blockBytes"),
+    F<&StorageSpeedParameters::direct>("direct")}; };
+template <> struct FieldsOf<CheckpointTreeParameters> { static constexpr Field kFields[] = {
+    F<&CheckpointTreeParameters::path>("path"),
+    F<&CheckpointTreeParameters::hashed_bytes_per_file>("hashedBytesPerFile")}; };
+// clang-format on
+
+}  // namespace dlc::wire

@@ -1,0 +1,98 @@
+#include "probes/observations/ranks_json.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace dlc {
+namespace {
+
+RankRun SampleRun() {
+  RankObservations seen;
+  seen.facts = {1, 2, 0, "pod-1", "boot", 42, 1000, 1000, "6.1", "glibc 2.34", "0.1.0"};
+  seen.rendezvous = std::string("10.0.0.1:29500");
+  seen.planted_faults = {{1, "share", "other-directory", "/x"}};
+  seen.meet = {{"meet",
+                {"killed", -1, 9, "SIGKILL", true, true, "half way", 1.5},
+                Error{ErrorCode::kUnavailable, "killed", "look"}}};
+  StorageShared shared;
+  shared.path = "/fsx";
+  shared.uid = 1000;
+  shared.mount = MountFacts{"/fsx", "s", "nfs4", "/", "rw", "0:1", true};
+  shared.space = Error{ErrorCode::kTimedOut, "slow", ""};
+  shared.operations = {{"write", "ENOSPC", "No space left on device"}};
+  shared.peers = std::vector<PeerFile>{{0, "pod-0", "boot", "absent", "ENOENT", 2.5, 7, 1, ""}};
+  shared.leftovers = {"/fsx/.dlc-check-1: EACCES"};
+  seen.storage_shared = {{"share", {}, shared}};
+  StorageSpeed speed;
+  speed.transfers = {{"read", 1, 2, true, 0.5, 1.5, "direct", -1, "EIO", "text"}};
+  seen.storage_speed = {{"speed", {}, speed}};
+  CheckpointTree tree;
+  tree.shards = {{"__0_0.distcp", 0, 3, Digest{std::string(64, 'a')}}};
+  seen.checkpoint_tree = {{"tree", {}, tree}};
+  seen.leftovers = {"x"};
+  seen.interrupted = true;
+  return {2, "local", {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}, {1, seen}}};
+}
+
+RankPlan SamplePlan() {
+  return {"0123456789abcdef",
+          1000,
+          true,
+          {{"share", "storage-shared", 500, R"({"path":"/fsx","visibleWithinMs":100})"},
+           {"meet", "meet", 100, "{}"}},
+          {{1, "share", "exit", ""}}};
+}
+
+TEST_CASE("rank run, plan and events: what is written reads back equal") {
+  CHECK(ParseRankRun(RankRunToJson(SampleRun())).value() == SampleRun());
+  CHECK(ParseRankRun(RankRunToJson({})).value() == RankRun{});
+  CHECK(ParseRankPlan(RankPlanToJson(SamplePlan())).value() == SamplePlan());
+  const RankEvent event{"progress", 3, "share", "text \xff"};
+  CHECK(ParseRankEvent(RankEventToJson(event)).value() ==
+        RankEvent{"progress", 3, "share", "text \xEF\xBF\xBD"});
+  CHECK(RankRunToJson(SampleRun()).find('\n') == std::string::npos);
+}
+
+TEST_CASE("rank run: other versions and unknown keys are refused") {
+  std::string other = RankRunToJson(SampleRun());
+  other.replace(other.find("/v1"), 3, "/v2");
+  CHECK(ParseRankRun(other).error().message == "apiVersion is not dlc-check/rank-observations/v1");
+  CHECK(ParseRankRun("{}").error().message == "apiVersion is not dlc-check/rank-observations/v1");
+  CHECK(ParseRankRun("[]").error().code == ErrorCode::kInvalidInput);
+  CHECK(
+      ParseRankRun(R"({"apiVersion":"dlc-check/rank-observations/v1","sise":2})").error().message ==
+      "$: unknown key 'sise'");
+}
+
+TEST_CASE("rank plan: what no run could do is refused by name") {
+  const auto refusal = [](const std::string& from, const std::string& to) {
+    std::string text = RankPlanToJson(SamplePlan());
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    const auto plan = ParseRankPlan(text);
+    return plan ? "accepted" : plan.error().message;
+  };
+  CHECK(refusal("0123456789abcdef", "0123456789abcdeF") == "$.runId: expected 16 hex digits");
+  CHECK(refusal("\"joinDeadlineMs\":1000", "\"joinDeadlineMs\":-1") ==
+        "$.joinDeadlineMs: expected a positive number");
+  CHECK(refusal("\"name\":\"meet\"", "\"name\":\"share\"") ==
+        "$.steps: two steps are named 'share'");
+  CHECK(refusal("\"deadlineMs\":500", "\"deadlineMs\":0") ==
+        "$.steps[0]: a step needs a name, a kind and a positive deadlineMs");
+  CHECK(refusal("\"step\":\"share\"", "\"step\":\"none\"") == "$.faults: no step is named 'none'");
+  CHECK(refusal("\"gather\":true", "\"gather\":1") == "$.gather: expected true or false");
+  CHECK(refusal("\"kind\":\"meet\"", "\"kind\":\"meet\",\"more\":1") ==
+        "$.steps[1]: $: unknown key 'more'");
+}
+
+TEST_CASE("step parameters: strict") {
+  const StorageSharedParameters parameters{"/fsx", 100};
+  CHECK(ParseFacts<StorageSharedParameters>(FactsToJson(parameters)).value() == parameters);
+  CHECK(ParseFacts<StorageSharedParameters>(R"({"path":1})").error().message ==
+        "$.path: expected text");
+}
+
+}  // namespace
+}  // namespace dlc

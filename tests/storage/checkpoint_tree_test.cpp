@@ -1,0 +1,57 @@
+#include "probes/node/storage/checkpoint_tree.h"
+
+#include "tests/storage/ranks_in_threads.h"
+
+namespace dlc {
+namespace {
+
+Result<CheckpointTree> Look(const FreshDirectory& directory, std::int64_t hashed_bytes = 16) {
+  return ObserveCheckpointTree({directory.path(), hashed_bytes}, Deadline::After(kPlenty));
+}
+
+TEST_CASE("checkpoint-tree: shards by rank, metadata, and nothing else") {
+  const FreshDirectory directory;
+  for (const char* name : {"__10_0.distcp", "__2_1.distcp", "__2_0.distcp", ".metadata",
+                           ".metadata.tmp", "__x_0.distcp", "__3_.distcp", "__3.distcp",
+                           "__-1_0.distcp", "_1_0.distcp", "model.safetensors"}) {
+    directory.Write(name, std::string("content of ") + name);
+  }
+  const auto tree = Look(directory);
+  REQUIRE(tree.has_value());
+  CHECK(tree->has_metadata);
+  CHECK(tree->metadata_bytes == 20);
+  REQUIRE(tree->shards.size() == 3);
+  CHECK(tree->shards[0].name == "__2_0.distcp");
+  CHECK(tree->shards[1].name == "__2_1.distcp");
+  CHECK(tree->shards[2].rank == 10);
+  CHECK(tree->shards[2].size_bytes == 24);
+}
+
+TEST_CASE("checkpoint-tree: the digest sees both ends and the whole of small files") {
+  const FreshDirectory directory;
+  const auto digest = [&](const std::string& content, std::int64_t part) {
+    directory.Write("__0_0.distcp", content);
+    return Look(directory, part)->shards.at(0).digest.hex;
+  };
+  CHECK(digest("abc", 16) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(digest("abc", 0).empty());
+  const std::string base(100, 'a');
+  const auto changed = [&](std::size_t at) {
+    std::string other = base;
+    other[at] = 'b';
+    return digest(other, 16) != digest(base, 16);
+  };
+  CHECK(changed(0));
+  CHECK(changed(15));
+  CHECK_FALSE(changed(50));  // says so: hashed_bytes_per_file
+  CHECK(changed(84));
+  CHECK(changed(99));
+}
+
+TEST_CASE("checkpoint-tree: a directory that cannot be read is an error with its reason") {
+  CHECK(ObserveCheckpointTree({"/no/such", 0}, Deadline::After(kPlenty)).error().message ==
+        "cannot read /no/such: ENOENT");
+}
+
+}  // namespace
+}  // namespace dlc
