@@ -13,6 +13,8 @@ namespace {
 constexpr int kMostGpusPerPod = 1'000;
 constexpr int kMostPods = 100'000;
 constexpr int kMostGpus = kMostGpusPerPod * kMostPods;
+constexpr double kMostBytes = 1e18;
+constexpr double kMostSeconds = 3600;
 
 Error Invalid(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
@@ -159,6 +161,7 @@ class PolicyReader {
   Result<void> JobPackages(const DocNode& node);
   Result<void> Gpu(const DocNode& node);
   Result<void> Fabric(const DocNode& node);
+  Result<void> Storage(const DocNode& node);
   Result<void> Severities(const DocNode& node);
 
   std::string file_;
@@ -174,6 +177,7 @@ void PolicyReader::Body(StrictMap& map) {
   map.Each("jobPackages", [this](const DocNode& node) { return JobPackages(node); });
   map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
   map.Each("fabric", [this](const DocNode& node) { return Fabric(node); });
+  map.Each("storage", [this](const DocNode& node) { return Storage(node); });
   map.Each("severity", [this](const DocNode& node) { return Severities(node); });
 }
 
@@ -320,6 +324,22 @@ Result<void> PolicyReader::Fabric(const DocNode& node) {
   map.Choice("efa", fabric.efa, {"required", "when-available", "no"});
   map.Int("interfacesPerWorkerPod", fabric.interfaces_per_worker_pod, 1, kMostGpusPerPod);
   Demand(map, "resource", fabric.resource);
+  return map.Finish();
+}
+
+Result<void> PolicyReader::Storage(const DocNode& node) {
+  StoragePolicy& storage = policy_.storage;
+  StrictMap map = Part(node, "storage");
+  map.TextList("filesystems", storage.filesystems);
+  double free_bytes = 0;
+  double free_inodes = 0;
+  map.Double("minFreeBytes", free_bytes, 0, kMostBytes);
+  map.Double("minFreeInodes", free_inodes, 0, kMostBytes);
+  storage.min_free_bytes = static_cast<std::int64_t>(free_bytes);
+  storage.min_free_inodes = static_cast<std::int64_t>(free_inodes);
+  map.Double("visibleWithinSeconds", storage.visible_within_seconds, 0, kMostSeconds);
+  map.Double("minWriteBytesPerSecond", storage.min_write_bytes_per_second, 0, kMostBytes);
+  map.Double("minColdReadBytesPerSecond", storage.min_cold_read_bytes_per_second, 0, kMostBytes);
   return map.Finish();
 }
 

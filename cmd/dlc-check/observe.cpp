@@ -1,6 +1,7 @@
 #include "cmd/dlc-check/observe.h"
 
 #include <string>
+#include <utility>
 
 #include "checks/check.h"
 #include "cmd/dlc-check/signals.h"
@@ -22,15 +23,39 @@ Result<void> ObserveImageStage(Plan& plan, Progress& progress) {
   return {};
 }
 
+void ObserveCheckpointStage(Plan& plan, Progress& progress) {
+  if (plan.ranks.ranks == 0) {
+    return;  // the plan has recorded why
+  }
+  progress.Step("starting " + std::to_string(plan.ranks.ranks) + " ranks on this host");
+  RankStageResult result = ObserveLocalRanks(plan.ranks, Interrupted(), progress);
+  plan.observations.ranks = std::move(result.run);
+  plan.leftovers = std::move(result.leftovers);
+}
+
 /// What a stage would have looked at, marked as not looked at and why.
 void SkipStage(Stage stage, const NotLookedAt& why, Observations& observations) {
   if (stage == Stage::kImage) {
     observations.served_image = why;
   }
+  if (stage == Stage::kCheckpoint) {
+    observations.ranks = why;
+  }
 }
 
 Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
-  return stage == Stage::kImage ? ObserveImageStage(plan, progress) : Result<void>();
+  switch (stage) {
+    case Stage::kImage:
+      return ObserveImageStage(plan, progress);
+    case Stage::kCheckpoint:
+      ObserveCheckpointStage(plan, progress);
+      return {};
+    case Stage::kGpu:
+    case Stage::kNccl:
+    case Stage::kFsdp:
+      return {};
+  }
+  return {};
 }
 
 }  // namespace

@@ -123,6 +123,19 @@ Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& 
   return {};
 }
 
+void FillRanks(const Config* config, Plan& plan) {
+  if (config == nullptr || config->target.type.text != "local") {
+    plan.observations.ranks = NotLookedAt{"the config has no target to run ranks on", ""};
+    return;
+  }
+  if (config->checkpoint_path.empty()) {
+    plan.observations.ranks = NotLookedAt{"the config has no checkpoint.path", ""};
+    return;
+  }
+  plan.ranks = {plan.observations.run.id, std::max(config->target.ranks, 1), config->checkpoint_path.path,
+                plan.policy.storage.visible_within_seconds};
+}
+
 void FillRegistry(const Config* config, Plan& plan) {
   if (const char* directory = EnvironmentVariable("DOCKER_CONFIG");
       directory != nullptr && *directory != '\0') {
@@ -154,7 +167,7 @@ Result<void> CheckTarget(const Config& config) {
   }
   return DocumentError(config.file, type.line,
                        "target '" + type.text + "' is not supported by this version",
-                       "leave `target` out: the image, gpu and nccl stages judge saved answers");
+                       "target: {type: local, ranks: N} runs ranks on this host; without a target the image, gpu and nccl stages judge saved answers");
 }
 
 Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
@@ -314,6 +327,7 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return signer.error();
   }
   FillRegistry(given, plan);
+  FillRanks(given, plan);
   return plan;
 }
 

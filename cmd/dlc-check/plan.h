@@ -7,6 +7,7 @@
 
 #include "checks/policy.h"
 #include "cmd/dlc-check/config.h"
+#include "cmd/dlc-check/rank_stage.h"
 #include "probes/control/registry/observe_image.h"
 #include "probes/observations/observations.h"
 #include "reports/evidence/signer.h"
@@ -43,8 +44,10 @@ struct Plan {
   std::chrono::milliseconds registry_timeout = timeouts::kRegistry;
   Observations observations;       ///< run facts, and what the files say
   std::unique_ptr<Signer> signer;  ///< null: unsigned
+  RankSetup ranks;
   std::string out_dir;
   std::vector<std::string> warnings;
+  std::vector<std::string> leftovers;  ///< filled by Observe: what this run created and could not remove
 };
 
 /// Errors are the user's to mend: exit code 2.

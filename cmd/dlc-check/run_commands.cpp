@@ -58,6 +58,12 @@ Progress MakeProgress(const CommandContext& context) {
   return Progress(context.err, {live, context.quiet, context.verbose});
 }
 
+void TellLeftovers(const CommandContext& context, const std::vector<std::string>& leftovers) {
+  for (const std::string& leftover : leftovers) {
+    context.err << "dlc-check: left behind: " << leftover << "\n";
+  }
+}
+
 /// `cluster` and the five stage commands.
 class RunCommand : public Command {
  public:
@@ -116,7 +122,8 @@ class RunCommand : public Command {
       context.err << "dlc-check: " << (unsigned_files ? "unsigned evidence in " : "evidence in ")
                   << plan->out_dir << "\n";
     }
-    const RunEnd end{report.outcome, ReceivedSignal(), signed_files.has_value(), false};
+    TellLeftovers(context, plan->leftovers);
+    const RunEnd end{report.outcome, ReceivedSignal(), signed_files.has_value(), !plan->leftovers.empty()};
     return ExitCodeOf(end);
   }
 
@@ -161,9 +168,10 @@ class SnapshotCommand : public Command {
       context.Fail(path.error());
       return ExitCode::kNotWritten;
     }
+    TellLeftovers(context, plan->leftovers);
     context.out << *path << "\n";
     // Whether it was interrupted decides the code; no verdict was asked for.
-    return ExitCodeOf(RunEnd{Outcome::kPassed, ReceivedSignal(), true, false});
+    return ExitCodeOf(RunEnd{Outcome::kPassed, ReceivedSignal(), true, !plan->leftovers.empty()});
   }
 
  private:

@@ -1,0 +1,69 @@
+"""`target: local`: real processes on this host, started by dlc-check, looking at a shared path."""
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from harness import DLC_CHECK, FAILED, INCOMPLETE, OK, Case
+
+
+class Ranks(Case):
+    def config(self, ranks, path, extra=""):
+        return self.write("ranks.yaml", f"apiVersion: dlc-check/v1\nkind: Config\ntarget: {{type: local, ranks: {ranks}}}\ncheckpoint: {{path: {path}}}\n{extra}")
+
+    def shared(self):
+        path = self.dir / "shared"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def checkpoint(self, config, expect, name="out"):
+        done = self.run_cli("checkpoint", "-c", config, "--no-sign", "--format", "json", "--out", self.dir / name, expect=expect)
+        return json.loads(done.stdout), done
+
+    def test_any_number_of_ranks_and_nothing_left_behind(self):
+        for ranks in [1, 3, 4, 7]:
+            with self.subTest(ranks=ranks):
+                path = self.shared()
+                report, _ = self.checkpoint(self.config(ranks, path), OK, f"out{ranks}")
+                statement = json.loads((self.dir / f"out{ranks}" / "evidence.statement.json").read_text())
+                seen = statement["predicate"]["observations"]["ranks"]
+                self.assertEqual(seen["state"], "seen")
+                self.assertEqual(len(seen["value"]["ranks"]), ranks)
+                self.assertEqual(list(path.iterdir()), [])
+                # One kernel: the tool may not claim that nodes share the path.
+                between = [f for f in report["findings"] if f["rule"].endswith("between-nodes")]
+                self.assertTrue(between)
+                self.assertNotIn("pass", [f["verdict"] for f in between])
+
+    def test_a_missing_path_fails_and_is_named(self):
+        _, done = self.checkpoint(self.config(2, self.dir / "absent"), FAILED)
+        self.assertIn("ENOENT", done.stdout)
+
+    def test_without_a_target_the_stage_is_not_looked_at(self):
+        config = self.write("c.yaml", "apiVersion: dlc-check/v1\nkind: Config\ncheckpoint: {path: /tmp}\n")
+        _, done = self.checkpoint(config, INCOMPLETE)
+        self.assertIn("no target", done.stdout)
+
+    def test_an_interruption_stops_the_ranks_and_keeps_what_was_seen(self):
+        path = self.shared()
+        process = subprocess.Popen([str(DLC_CHECK), "checkpoint", "-c", str(self.config(4, path)), "--no-sign", "--out", str(self.dir / "out")],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
+        # The first word of a rank on stderr: the ranks run.
+        told = ""
+        while "rank " not in told:
+            line = process.stderr.readline()
+            self.assertTrue(line, "dlc-check ended before a rank spoke")
+            told += line
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=90)
+        self.assertIn(process.returncode, (130,))
+        self.assertEqual(list(path.iterdir()), [])
+        self.assertTrue((self.dir / "out" / "evidence.statement.json").exists())
+        left = subprocess.run(["pgrep", "-f", "dlc-probe run"], capture_output=True, text=True).stdout.split()
+        ours = [p for p in left if os.path.exists(f"/proc/{p}") and str(self.dir) in open(f"/proc/{p}/environ", errors="replace").read()]
+        self.assertEqual(ours, [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
