@@ -153,7 +153,13 @@ void JudgeImage(const Observations& o, Judge& judge) {
   const bool served = image != nullptr && !image->digest.empty();
   const Digest digest = served ? image->digest : RunningDigest(o);
   if (digest.empty()) {
-    if (image == nullptr) {
+    const auto& stages = o.run.stages;
+    const bool asked = std::find(stages.begin(), stages.end(), Stage::kImage) != stages.end();
+    if (!asked && o.served_image.not_looked_at()) {
+      judge.NotApplicable(kImage.id, kRun,
+                          "the image stage was not selected and no pods were read: runs of "
+                          "different images cannot be told apart by this evidence");
+    } else if (image == nullptr) {
       judge.Unseen(kImage.id, kRun, "the image's digest", o.served_image);
     } else {
       judge.Unknown(kImage.id, kRun, {"not-found", "the run recorded no digest of an image", ""});

@@ -132,8 +132,8 @@ void FillRanks(const Config* config, Plan& plan) {
     plan.observations.ranks = NotLookedAt{"the config has no checkpoint.path", ""};
     return;
   }
-  plan.ranks = {plan.observations.run.id, std::max(config->target.ranks, 1), config->checkpoint_path.path,
-                plan.policy.storage.visible_within_seconds};
+  plan.ranks = {plan.observations.run.id, std::max(config->target.ranks, 1),
+                config->checkpoint_path.path, plan.policy.storage.visible_within_seconds};
 }
 
 void FillRegistry(const Config* config, Plan& plan) {
@@ -167,7 +167,8 @@ Result<void> CheckTarget(const Config& config) {
   }
   return DocumentError(config.file, type.line,
                        "target '" + type.text + "' is not supported by this version",
-                       "target: {type: local, ranks: N} runs ranks on this host; without a target the image, gpu and nccl stages judge saved answers");
+                       "target: {type: local, ranks: N} runs ranks on this host; without a target "
+                       "the image, gpu and nccl stages judge saved answers");
 }
 
 Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {

@@ -47,7 +47,8 @@ struct Plan {
   RankSetup ranks;
   std::string out_dir;
   std::vector<std::string> warnings;
-  std::vector<std::string> leftovers;  ///< filled by Observe: what this run created and could not remove
+  std::vector<std::string>
+      leftovers;  ///< filled by Observe: what this run created and could not remove
 };
 
 /// Errors are the user's to mend: exit code 2.

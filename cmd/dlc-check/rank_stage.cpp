@@ -20,7 +20,9 @@ constexpr std::chrono::milliseconds kStop{15'000};
 constexpr std::int64_t kFileBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
-int Milliseconds(std::chrono::milliseconds span) { return static_cast<int>(span.count()); }
+int Milliseconds(std::chrono::milliseconds span) {
+  return static_cast<int>(span.count());
+}
 
 RankPlan StoragePlan(const RankSetup& setup) {
   const auto visible = static_cast<int>(setup.visible_within_seconds * 1000);
@@ -50,14 +52,16 @@ bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
     const RankEvent& told = **event;
     if (told.event != "ended") {
       progress.Step("rank " + std::to_string(told.rank) + ": " + told.event +
-                    (told.step.empty() ? "" : " " + told.step) + (told.text.empty() ? "" : ": " + told.text));
+                    (told.step.empty() ? "" : " " + told.step) +
+                    (told.text.empty() ? "" : ": " + told.text));
     }
   }
 }
 
 }  // namespace
 
-RankStageResult ObserveLocalRanks(const RankSetup& setup, const std::atomic<bool>& interrupted, Progress& progress) {
+RankStageResult ObserveLocalRanks(const RankSetup& setup, const std::atomic<bool>& interrupted,
+                                  Progress& progress) {
   LaunchRequest request;
   request.plan = StoragePlan(setup);
   request.ranks = setup.ranks;

@@ -123,7 +123,8 @@ class RunCommand : public Command {
                   << plan->out_dir << "\n";
     }
     TellLeftovers(context, plan->leftovers);
-    const RunEnd end{report.outcome, ReceivedSignal(), signed_files.has_value(), !plan->leftovers.empty()};
+    const RunEnd end{report.outcome, ReceivedSignal(), signed_files.has_value(),
+                     !plan->leftovers.empty()};
     return ExitCodeOf(end);
   }
 

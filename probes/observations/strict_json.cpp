@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dlc {
@@ -133,7 +134,10 @@ Result<nlohmann::ordered_json> ParseStrictJson(std::string_view bytes, const Jso
   if (bytes.starts_with("\xEF\xBB\xBF")) {
     return Error{ErrorCode::kInvalidInput, "JSON starts with a byte order mark", ""};
   }
-  if (!Json::sax_parse(bytes.begin(), bytes.end(), &sax)) {
+  // Not Json::sax_parse: that brings the binary formats along, and with them libm into dlc-probe.
+  auto input = nlohmann::detail::input_adapter(bytes.begin(), bytes.end());
+  nlohmann::detail::parser<Json, decltype(input)> parser(std::move(input));
+  if (!parser.sax_parse(&sax, true)) {
     return Error{ErrorCode::kInvalidInput, sax.problem().empty() ? "malformed JSON" : sax.problem(),
                  ""};
   }

@@ -83,7 +83,9 @@ TEST_CASE("run-identity: a record that is missing, or without digest, is unknown
 }
 
 TEST_CASE("run-identity: nothing recorded is unknown throughout") {
-  for (const Finding& finding : Judged({})) {
+  Observations nothing;
+  nothing.run.stages = {Stage::kImage};
+  for (const Finding& finding : Judged(nothing)) {
     CAPTURE(finding.rule);
     CHECK(finding.verdict == Verdict::kUnknown);
   }
@@ -108,6 +110,17 @@ TEST_CASE("run-identity: the image is recorded by what is served, else by what t
   o.cluster.pods.value()[1].statuses[0].image_id = RepoId(Of('b'));
   CHECK(Only(Judged(o), kImage).verdict == Verdict::kPass);
   CHECK(Only(Judged(o), kImage).actual == Of('b').ToString());
+}
+
+TEST_CASE(
+    "run-identity: a run of another stage that saw no image says so and is not incomplete for it") {
+  Observations o = Recorded();
+  o.served_image = NotLookedAt{"not asked for", ""};
+  o.cluster.pods = NotLookedAt{"not asked for", ""};
+  o.run.stages = {Stage::kCheckpoint};
+  CHECK(Only(Judged(o), kImage).verdict == Verdict::kNotApplicable);
+  o.run.stages = {Stage::kImage, Stage::kCheckpoint};
+  CHECK(Only(Judged(o), kImage).verdict == Verdict::kUnknown);
 }
 
 TEST_CASE("run-identity: a file that changed during the run fails") {
