@@ -217,6 +217,12 @@ TEST_CASE("documents: what is wrong is said with its line") {
   }
 }
 
+TEST_CASE("documents: a character is not completed by what lies behind the text") {
+  const std::string euro = "a: \xE2\x82\xAC";
+  CHECK(ParseDocument(euro, "f.yaml").has_value());
+  CHECK_FALSE(ParseDocument(std::string_view(euro).substr(0, 5), "f.yaml").has_value());
+}
+
 TEST_CASE("documents: JSON errors are said without the parser's own preamble") {
   struct Row {
     std::string bytes;
