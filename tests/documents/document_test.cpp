@@ -153,6 +153,8 @@ TEST_CASE("documents: what is wrong is said with its line") {
        "*)"},
       {"a: &x [1, *x]\n",
        "f.yaml: line 1: alias to a node that contains it (write the values out)"},
+      {"a: &x 1\n---\nb: &y [*y]\n",
+       "f.yaml: line 3: alias to a node that contains it (write the values out)"},
       {"a: &x {b: 1}\nc:\n  <<: *x\n",
        "f.yaml: line 3: merge key '<<' is not supported (write the merged keys out)"},
       {"&x a: 1\n", "f.yaml: line 1: a key cannot have an anchor (remove it)"},
@@ -215,6 +217,12 @@ TEST_CASE("documents: what is wrong is said with its line") {
   }
 }
 
+TEST_CASE("documents: a character is not completed by what lies behind the text") {
+  const std::string euro = "a: \xE2\x82\xAC";
+  CHECK(ParseDocument(euro, "f.yaml").has_value());
+  CHECK_FALSE(ParseDocument(std::string_view(euro).substr(0, 5), "f.yaml").has_value());
+}
+
 TEST_CASE("documents: JSON errors are said without the parser's own preamble") {
   struct Row {
     std::string bytes;
@@ -254,10 +262,10 @@ TEST_CASE("documents: hostile nesting ends in an error, not in a crash") {
   const DocumentLimits deepest{1U << 24U, 10'000'000, 256};
   for (const char* piece : {"[", "- ", "[a, ", "- - ", "{", "? ", "{a: ", "[{", "{? "}) {
     CAPTURE(std::string(piece));
-    CHECK(Problem(Repeat(piece, 200'000), deepest).starts_with("f.yaml: line "));
-    CHECK(Problem("x: " + Repeat(piece, 200'000), deepest).starts_with("f.yaml: line "));
+    CHECK(Problem(Repeat(piece, 50'000), deepest).starts_with("f.yaml: line "));
+    CHECK(Problem("x: " + Repeat(piece, 50'000), deepest).starts_with("f.yaml: line "));
   }
-  CHECK(Problem(Repeat("- ", 200'000), deepest) == "f.yaml: line 1: nested deeper than 256 levels");
+  CHECK(Problem(Repeat("- ", 50'000), deepest) == "f.yaml: line 1: nested deeper than 256 levels");
   CHECK(Problem("a: " + Repeat("[", 300) + Repeat("]", 300), deepest) ==
         "f.yaml: line 1: nested deeper than 256 levels");
   CHECK(Problem(Repeat("{a: ", 300) + Repeat("}", 300), deepest) ==
@@ -269,7 +277,9 @@ TEST_CASE("documents: hostile nesting ends in an error, not in a crash") {
 TEST_CASE("documents: yaml-cpp may not read megabytes ahead into memory") {
   CHECK(Problem("a: " + Repeat("[a, ", 1'000'000), {1U << 24U, 10'000'000, 64}) ==
         "f.yaml: one [..] or {..} is too large (save it as JSON)");
-  // A text of the size that Kubernetes stores at most is no such thing.
+  // Neither a long file nor a text of the size that Kubernetes stores at most is such a thing.
+  CHECK(Problem(Repeat("- " + std::string(998, 'x') + "\n", 3'000), {1U << 24U, 10'000, 64})
+            .starts_with("read: "));
   CHECK(Problem("a: \"" + Repeat("x", 1'500'000) + "\"\n", {1U << 24U, 100, 64})
             .starts_with("read: "));
 }
