@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From nothing to signed evidence in a few minutes, on a fresh Debian 12, with no cluster and no GPU:
-# installs the build packages, builds, runs the image, gpu and nccl stages on the saved answers in examples/local, signs the evidence with a
-# fresh key, and verifies it twice: with dlc-check and with nothing but openssl.
+# installs the build packages, builds, judges the saved answers in examples/local (stages image, gpu, nccl), lets four real
+# processes look at a shared path (stage checkpoint), signs the evidence with a fresh key, and verifies it twice: with
+# dlc-check and with nothing but openssl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,6 +33,9 @@ step dlc-check keygen --out-dir "$keys"
 step dlc-check cluster -c examples/local/dlc-check.yaml --policy examples/local/policy.yaml \
   --only image,gpu,nccl --sign-key "$keys/dlc-check.key" --out "$out"
 
+mkdir -p /tmp/dlc-check-shared
+step dlc-check checkpoint -c examples/local/checkpoint.yaml --sign-key "$keys/dlc-check.key" --out "$out-checkpoint"
+
 printf '\n== evidence in %s\n' "$out"
 ls -l "$out"
 step dlc-check report verify "$out/evidence.sigstore.json" --key "$keys/dlc-check.pub"
@@ -53,6 +57,8 @@ rm -rf "$work"
 
 cat <<T
 
-What this showed: the answers saved in examples/local meet examples/local/policy.yaml, and the evidence says so and verifies.
-What it did not show: anything about a real cluster. No GPU, no EFA and no registry was touched; the image is a stand-in with the published labels.
+What this showed: the answers saved in examples/local meet examples/local/policy.yaml; four processes of this host can work
+on one path; and the evidence says so and verifies.
+What it did not show: anything about a real cluster. No GPU, no EFA and no registry was touched, no two nodes shared
+anything, and the image is a stand-in with the published labels.
 T
