@@ -120,7 +120,9 @@ TEST_CASE("ray-version: runtime answers that are missing are unknown") {
   CHECK(Only(f, kExpected).reason.code == "permission-denied");
   CHECK(Only(f, kOne).hint == "set the token");
   // Without the dashboard the pods still tell what spec.rayVersion should be.
-  CHECK(Only(f, kSpec).verdict == Verdict::kPass);
+  o.served_image = Observed<ServedImage>();
+  CHECK(Only(Judged(o), kSpec).verdict == Verdict::kPass);
+  CHECK_FALSE(Notes(Only(Judged(o), kSpec), "was not seen"));
 
   o = Healthy();
   o.ray.pod_versions = Observed<std::vector<PodVersions>>();
