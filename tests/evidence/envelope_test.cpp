@@ -138,7 +138,7 @@ TEST_CASE("bundle: anything beyond the specification is refused") {
       {"deep nesting", std::string(100'000, '[')},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const auto read = ParseEnvelope(row.text);
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().code == ErrorCode::kInvalidInput);

@@ -108,7 +108,7 @@ TEST_CASE("findings: what is not JSON, or not exactly a finding, is refused with
       {"limit is edited", Replaced(good, R"("limit":4)", R"("limit":5)"),
        "$[0].assertions[1]: says holds true"}};
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const auto read = ParseFindings(row.json);
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().code == ErrorCode::kInvalidInput);

@@ -329,7 +329,7 @@ TEST_CASE("verify: an edit that is signed again contradicts something else in th
       {"own key in the predicate", "judged-again", [](Json& p) { p["more"] = 1; }},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     CheckRefused(EditedFailed(row.edit), row.step, "", Expecting());
   }
 }

@@ -363,7 +363,7 @@ TEST_CASE("schema: each of its rules bites") {
       {"/predicate/checks/3/reason/code", ""},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.pointer);
+    CAPTURE(std::string(row.pointer));
     CAPTURE(row.value.dump());
     Json edited = failed;
     const Json::json_pointer pointer(row.pointer);
