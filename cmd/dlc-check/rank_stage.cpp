@@ -50,7 +50,7 @@ bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
       return true;
     }
     const RankEvent& told = **event;
-    if (told.event != "ended") {
+    if (told.event == "step-started" || told.event == "log") {
       progress.Step("rank " + std::to_string(told.rank) + ": " + told.event +
                     (told.step.empty() ? "" : " " + told.step) +
                     (told.text.empty() ? "" : ": " + told.text));
