@@ -2,8 +2,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <signal.h>
 
-#include <climits>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,8 @@
 
 namespace dlc {
 namespace {
+
+constexpr std::string_view kDigits = "0123456789abcdef";
 
 std::string LoaderText() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the text per thread
@@ -43,7 +46,6 @@ std::string BuildIdIn(const std::uint8_t* at, const std::uint8_t* end) {
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
       std::string hex;
       for (std::size_t i = 0; i < note.n_descsz; ++i) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
         hex += kDigits[description[i] >> 4];
         hex += kDigits[description[i] & 15];
       }
@@ -57,6 +59,32 @@ std::string BuildIdIn(const std::uint8_t* at, const std::uint8_t* end) {
   }
   return "";
 }
+
+/// Keeps signal handlers over a call. Debian's libfabric needs libinfinipath, which on being loaded
+/// takes SIGINT, SIGTERM, SIGSEGV and others and writes files when they come.
+class SignalHandlersKept {
+ public:
+  SignalHandlersKept() {
+    for (std::size_t i = 1; i < kept_.size(); ++i) {
+      known_[i] = sigaction(static_cast<int>(i), nullptr, &kept_[i]) == 0;
+    }
+  }
+  ~SignalHandlersKept() {
+    for (std::size_t i = 1; i < kept_.size(); ++i) {
+      struct sigaction now {};
+      if (known_[i] && sigaction(static_cast<int>(i), nullptr, &now) == 0 &&
+          now.sa_handler != kept_[i].sa_handler) {
+        sigaction(static_cast<int>(i), &kept_[i], nullptr);
+      }
+    }
+  }
+  SignalHandlersKept(const SignalHandlersKept&) = delete;
+  SignalHandlersKept& operator=(const SignalHandlersKept&) = delete;
+
+ private:
+  std::array<struct sigaction, 32> kept_{};
+  std::array<bool, 32> known_{};
+};
 
 struct BuildIdSearch {
   ElfW(Addr) base;
@@ -83,6 +111,7 @@ int VisitObject(dl_phdr_info* object, std::size_t /*size*/, void* data) {
 
 Result<DynamicLibrary> DynamicLibrary::Open(const std::vector<std::string>& candidates,
                                             bool global) {
+  const SignalHandlersKept kept;
   std::string reasons;
   for (const std::string& candidate : candidates) {
     const int flags = RTLD_NOW | RTLD_NODELETE | (global ? RTLD_GLOBAL : RTLD_LOCAL);

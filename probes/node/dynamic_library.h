@@ -14,7 +14,8 @@ class DynamicLibrary {
  public:
   /// The first of `candidates` that loads; a name without a slash goes through the loader's own
   /// search. kNotFound lists each candidate with the loader's reason. `global` makes its symbols
-  /// visible to libraries loaded later (RTLD_GLOBAL).
+  /// visible to libraries loaded later (RTLD_GLOBAL). Signal handlers that a library installs while
+  /// it is loaded are taken back.
   static Result<DynamicLibrary> Open(const std::vector<std::string>& candidates,
                                      bool global = false);
 
@@ -32,7 +33,7 @@ class DynamicLibrary {
   }
 
   /// The file that is mapped, symbolic links resolved.
-  const std::string& path() const { return path_; }
+  const std::string& Path() const { return path_; }
   /// The GNU build id in hex from the mapped ELF notes, or "" when there is none.
   std::string BuildId() const;
 

@@ -29,7 +29,7 @@ std::string Pairs(Exchange& exchange, const FabricOptions& options, std::size_t 
   pairs.sizes_bytes = {size};
   pairs.latency_iterations = iterations;
   pairs.bandwidth_messages = iterations;
-  const FabricMeasurements measured = MeasurePairs((*comm)->transport(), pairs, Soon());
+  const FabricMeasurements measured = MeasurePairs((*comm)->Transport(), pairs, Soon());
   if (measured.stopped_by) {
     return measured.stopped_by->message;
   }
@@ -55,7 +55,7 @@ std::string Collectives(Exchange& exchange, const FabricOptions& options,
     return comm.error().message;
   }
   const FabricMeasurements measured =
-      MeasureCollectives(**comm, (*comm)->transport().ranks(), what, Soon());
+      MeasureCollectives(**comm, (*comm)->Transport().Ranks(), what, Soon());
   if (measured.stopped_by) {
     return measured.stopped_by->message;
   }

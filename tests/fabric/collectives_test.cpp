@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -84,7 +85,7 @@ constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType
                                DataType::kInt64};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax};
 /// 0, 1, fewer than ranks, not divisible; the large ones go through rings of several pieces.
-constexpr std::size_t kCounts[] = {0, 1, 2, 5, 64, 1000, 4099};
+constexpr std::size_t kCounts[] = {0, 1, 5, 1000, 4099};
 
 std::string Place(const char* what, DataType type, ReduceOp op, std::size_t count, bool in_place) {
   return std::string(what) + " " + std::string(DataTypeName(type)) + " " +
@@ -126,8 +127,9 @@ std::string TryReduceScatter(Communicator& comm, DataType type, ReduceOp op, std
     return place + ": the send buffer was changed";
   }
   const std::vector<std::byte> all = Reference(type, op, count, comm.size(), total);
-  return std::memcmp(receive, all.data() + offset, count * element) == 0 ? ""
-                                                                         : place + ": wrong data";
+  const bool equal =
+      std::equal(receive, receive + count * element, all.begin() + static_cast<long>(offset));
+  return equal ? "" : place + ": wrong data";
 }
 
 std::string TryAllGather(Communicator& comm, DataType type, std::size_t count, bool in_place) {
@@ -255,19 +257,24 @@ std::string Everything(Exchange& exchange, const FabricOptions& options) {
   return "";
 }
 
+void CheckEverything(const std::string& provider) {
+  for (const int size : {1, 2, 3, 4, 7}) {
+    CAPTURE(size);
+    FabricOptions options;
+    options.provider = provider;
+    const auto body = [&](Exchange& exchange) { return Everything(exchange, options); };
+    CHECK(Trouble(RunRanks(size, body, std::chrono::seconds(180))) == "");
+  }
+}
+
 }  // namespace
 
-TEST_CASE("collectives give the reference result for every world size, type, operation and count") {
-  for (const std::string provider : {"tcp;ofi_rxm", "net"}) {
-    for (const int size : {1, 2, 3, 4, 7}) {
-      CAPTURE(provider);
-      CAPTURE(size);
-      FabricOptions options;
-      options.provider = provider;
-      CHECK(Trouble(RunRanks(
-                size, [&](Exchange& exchange) { return Everything(exchange, options); })) == "");
-    }
-  }
+TEST_CASE("collectives over tcp;ofi_rxm give the reference result for every size and type") {
+  CheckEverything("tcp;ofi_rxm");
+}
+
+TEST_CASE("collectives over net give the reference result for every size and type") {
+  CheckEverything("net");
 }
 
 TEST_CASE("a float32 sum has the same bits on all ranks even where rounding depends on order") {

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <string>
 
 #include "probes/node/fabric/libfabric.h"
 #include "probes/node/fabric/node_facts.h"
 #include "probes/node/fabric/provider.h"
+#include "tests/fabric/forked_ranks.h"
 
 namespace dlc {
 namespace {
@@ -38,6 +40,28 @@ TEST_CASE("a library that is not there is not found, and named") {
   REQUIRE_FALSE(libfabric.has_value());
   CHECK(libfabric.error().code == ErrorCode::kNotFound);
   CHECK(Contains(libfabric.error().message, "/nowhere/libfabric.so.1"));
+}
+
+TEST_CASE("loading libfabric leaves the process's signal handlers alone") {
+  // In a process of its own: here other tests have loaded it already.
+  const auto body = [](Exchange& /*exchange*/) -> std::string {
+    const auto handler = [](int number) {
+      struct sigaction action {};
+      sigaction(number, nullptr, &action);
+      return action.sa_handler;
+    };
+    const auto before = handler(SIGTERM);
+    if (auto libfabric = Libfabric::Load(""); !libfabric) {
+      return libfabric.error().message;
+    }
+    for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGABRT}) {
+      if (handler(number) != before) {
+        return "signal " + std::to_string(number) + " was taken";
+      }
+    }
+    return "";
+  };
+  CHECK(Trouble(RunRanks(1, body)) == "");
 }
 
 TEST_CASE("a missing symbol is named with its version and the file") {

@@ -89,7 +89,7 @@ TEST_CASE("pair rounds hold every pair once, and no rank twice in a round") {
 
 TEST_CASE("pairs are measured with content verified, and labelled as loopback here") {
   const auto measure = [](FabricCommunicator& comm) {
-    return MeasurePairs(comm.transport(), QuickPairs(), Soon());
+    return MeasurePairs(comm.Transport(), QuickPairs(), Soon());
   };
   const auto verdict = [](const FabricMeasurements& measured) -> std::string {
     if (measured.pairs.size() != 3 * 3 || measured.ranks.size() != 3) {
@@ -117,7 +117,7 @@ TEST_CASE("a bit flipped by one rank of a pair is counted at the other") {
   const auto measure = [](FabricCommunicator& comm) {
     PairOptions options = QuickPairs();
     options.planted_bit_flip_on_rank = 1;
-    return MeasurePairs(comm.transport(), options, Soon());
+    return MeasurePairs(comm.Transport(), options, Soon());
   };
   const auto verdict = [](const FabricMeasurements& measured) -> std::string {
     for (const PairMeasurement& pair : measured.pairs) {
@@ -135,7 +135,7 @@ TEST_CASE("a bit flipped by one rank of a pair is counted at the other") {
 
 TEST_CASE("collective rows have both placements, nothing wrong, and nccl-tests' bandwidths") {
   const auto measure = [](FabricCommunicator& comm) {
-    return MeasureCollectives(comm, comm.transport().ranks(), QuickCollectives(), Soon());
+    return MeasureCollectives(comm, comm.Transport().Ranks(), QuickCollectives(), Soon());
   };
   const auto verdict = [](const FabricMeasurements& measured) -> std::string {
     if (measured.collectives.size() != (4 * 2 + 1) * 3) {
@@ -167,7 +167,7 @@ TEST_CASE("a bit flipped by one rank makes exactly one wrong element wherever it
     CollectiveOptions options = QuickCollectives();
     options.sizes_bytes = {4096};
     options.planted_bit_flip_on_rank = 0;
-    return MeasureCollectives(comm, comm.transport().ranks(), options, Soon());
+    return MeasureCollectives(comm, comm.Transport().Ranks(), options, Soon());
   };
   const auto verdict = [](const FabricMeasurements& measured) -> std::string {
     for (const CollectiveMeasurement& row : measured.collectives) {
@@ -200,13 +200,13 @@ TEST_CASE("under EFA's rules every message's memory is registered and every cont
   CHECK(OnRanks(
             3, options,
             [](FabricCommunicator& comm) {
-              return MeasureCollectives(comm, comm.transport().ranks(), QuickCollectives(), Soon());
+              return MeasureCollectives(comm, comm.Transport().Ranks(), QuickCollectives(), Soon());
             },
             verdict) == "");
   CHECK(OnRanks(
             3, options,
             [](FabricCommunicator& comm) {
-              return MeasurePairs(comm.transport(), QuickPairs(), Soon());
+              return MeasurePairs(comm.Transport(), QuickPairs(), Soon());
             },
             verdict) == "");
 }

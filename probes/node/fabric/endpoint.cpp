@@ -131,7 +131,7 @@ std::int64_t FabricEndpoint::Receive(void* memory, std::size_t bytes, void* desc
 }
 
 Result<std::size_t> FabricEndpoint::Poll(Completion* completions, std::size_t capacity) {
-  std::array<fi_cq_tagged_entry, kMaxBatch> entries;
+  std::array<fi_cq_tagged_entry, kMaxBatch> entries{};
   const ssize_t count =
       fi_cq_read(completions_.get(), entries.data(), std::min(capacity, kMaxBatch));
   if (count == -FI_EAGAIN || count == 0) {

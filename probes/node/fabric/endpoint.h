@@ -19,10 +19,10 @@ class FabricEndpoint {
  public:
   static Result<std::unique_ptr<FabricEndpoint>> Open(const FabricOptions& options);
 
-  const Libfabric& libfabric() const { return *libfabric_; }
-  const FabricProvider& provider() const { return provider_; }
+  const Libfabric& Api() const { return *libfabric_; }
+  const FabricProvider& Provider() const { return provider_; }
   /// What a peer must have alike to be talked to: provider, protocol and its version, address form.
-  const std::string& dialect() const { return dialect_; }
+  const std::string& Dialect() const { return dialect_; }
   /// The address to give to the peers.
   Result<std::string> Name() const;
   /// Addresses by rank.
@@ -36,9 +36,9 @@ class FabricEndpoint {
   std::int64_t Receive(void* memory, std::size_t bytes, void* descriptor, std::uint64_t tag,
                        std::uint64_t ignore, void* context);
   struct Completion {
-    void* context;
-    std::size_t bytes;  ///< received
-    bool failed;
+    void* context = nullptr;
+    std::size_t bytes = 0;  ///< received
+    bool failed = false;
     std::string reason;  ///< provider's text when failed
   };
   /// Also what makes the provider progress. 0 when there is nothing.

@@ -11,9 +11,9 @@ namespace dlc {
 
 /// Sizes at which algorithms change, in bytes.
 struct FabricTuning {
-  std::size_t direct_all_reduce = 32 * 1024;  ///< up to this: recursive doubling; above: ring
-  std::size_t direct_block = 16 * 1024;       ///< per rank, of all-gather and reduce-scatter
-  std::size_t tree_broadcast = 64 * 1024;
+  std::size_t direct_all_reduce = 32 << 10;  ///< up to this: recursive doubling; above: ring
+  std::size_t direct_block = 16 << 10;       ///< per rank, of all-gather and reduce-scatter
+  std::size_t tree_broadcast = 64 << 10;
   RingTuning ring;
 };
 
@@ -47,7 +47,7 @@ class FabricCommunicator : public Communicator {
   Result<std::unique_ptr<Registration>> Register(void* data, std::size_t bytes) override;
 
   /// For measurements below collectives.
-  FabricTransport& transport() { return *transport_; }
+  FabricTransport& Transport() { return *transport_; }
 
  private:
   FabricCommunicator(std::unique_ptr<FabricTransport> transport, const FabricTuning& tuning)

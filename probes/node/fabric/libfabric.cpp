@@ -32,7 +32,7 @@ Result<std::shared_ptr<const Libfabric>> Libfabric::Load(const std::string& path
 
 LoadedLibrary Libfabric::Describe() const {
   const std::uint32_t number = version();
-  return {library.path(), std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number)),
+  return {library.Path(), std::to_string(FI_MAJOR(number)) + "." + std::to_string(FI_MINOR(number)),
           library.BuildId()};
 }
 

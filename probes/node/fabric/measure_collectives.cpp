@@ -66,6 +66,9 @@ class RowRun {
   }
 
  private:
+  /// What Summarise gathers of each rank.
+  static constexpr std::size_t kFields = 3;
+
   std::size_t Rank() const { return static_cast<std::size_t>(communicator_.rank()); }
 
   /// Where this rank's input is; in place it is a part of receive_, or all of it.
@@ -172,7 +175,6 @@ class RowRun {
   }
 
   Result<CollectiveMeasurement> Summarise(double seconds) {
-    constexpr std::size_t kFields = 3;
     const std::array<std::int64_t, kFields> mine = {std::bit_cast<std::int64_t>(seconds), checked_,
                                                     wrong_};
     std::vector<std::int64_t> all(kFields * static_cast<std::size_t>(communicator_.size()));

@@ -17,7 +17,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Sent from a to b after a pair has finished, and to all: a row of the result as it travels.
+/// One rank's share of a pair's result, as it travels to all.
 struct Row {
   double latency_seconds = 0;
   double latency_min_seconds = 0;
@@ -86,13 +86,14 @@ class PairSide {
     std::fill(in_.begin(), in_.end(), kPoison);
   }
 
+  /// The first rank serves, the second returns. Receives are posted one ball ahead.
   Result<void> PingPong() {
     const int total = options_.warm_up + options_.latency_iterations;
-    FabricRequest* outgoing = nullptr;
-    auto incoming = transport_.StartReceive(peer_, InSlot(0), bytes_);
-    if (!incoming) {
-      return std::move(incoming).error();
+    auto posted = transport_.StartReceive(peer_, InSlot(total == 1 ? slots_ - 1 : 0), bytes_);
+    if (!posted) {
+      return std::move(posted).error();
     }
+    incoming_ = *posted;
     row_.latency_min_seconds = std::numeric_limits<double>::infinity();
     auto start = Clock::now();
     auto last = start;
@@ -100,25 +101,8 @@ class PairSide {
       if (i == options_.warm_up) {
         start = last = Clock::now();
       }
-      const std::size_t next = i + 2 == total ? slots_ - 1 : 0;
-      if (first_) {
-        if (auto sent = Serve(outgoing, i + 1 == total); !sent) {
-          return sent;
-        }
-      }
-      if (auto got = transport_.WaitAndRelease(*incoming); !got) {
-        return got;
-      }
-      if (i + 1 < total) {
-        incoming = transport_.StartReceive(peer_, InSlot(next), bytes_);
-        if (!incoming) {
-          return std::move(incoming).error();
-        }
-      }
-      if (!first_) {
-        if (auto sent = Serve(outgoing, i + 1 == total); !sent) {
-          return sent;
-        }
+      if (auto rallied = Rally(total - i); !rallied) {
+        return rallied;
       }
       const auto now = Clock::now();
       if (i >= options_.warm_up) {
@@ -128,22 +112,40 @@ class PairSide {
       last = now;
     }
     row_.latency_seconds = SecondsSince(start) / (2 * std::max(options_.latency_iterations, 1));
-    if (outgoing != nullptr) {
-      if (auto sent = transport_.WaitAndRelease(outgoing); !sent) {
+    auto sent = AwaitOutgoing();
+    Check(slots_ - 1, 1);
+    return sent;
+  }
+
+  /// Once there and back; `left` balls with this one.
+  Result<void> Rally(int left) {
+    if (first_) {
+      if (auto sent = Serve(left == 1); !sent) {
         return sent;
       }
     }
-    Check(slots_ - 1, 1);
-    return {};
+    if (auto got = transport_.WaitAndRelease(incoming_); !got) {
+      return got;
+    }
+    if (left > 1) {
+      auto posted = transport_.StartReceive(peer_, InSlot(left == 2 ? slots_ - 1 : 0), bytes_);
+      if (!posted) {
+        return std::move(posted).error();
+      }
+      incoming_ = *posted;
+    }
+    return first_ ? Result<void>() : Serve(left == 1);
+  }
+
+  Result<void> AwaitOutgoing() {
+    FabricRequest* request = std::exchange(outgoing_, nullptr);
+    return request == nullptr ? Result<void>() : transport_.WaitAndRelease(request);
   }
 
   /// Sends one ball, once the one before is off our hands.
-  Result<void> Serve(FabricRequest*& outgoing, bool last) {
-    if (outgoing != nullptr) {
-      if (auto sent = transport_.WaitAndRelease(outgoing); !sent) {
-        return sent;
-      }
-      outgoing = nullptr;
+  Result<void> Serve(bool last) {
+    if (auto sent = AwaitOutgoing(); !sent) {
+      return sent;
     }
     if (last) {
       PlantFault();
@@ -152,7 +154,7 @@ class PairSide {
     if (!request) {
       return std::move(request).error();
     }
-    outgoing = *request;
+    outgoing_ = *request;
     return {};
   }
 
@@ -208,6 +210,8 @@ class PairSide {
   std::size_t slots_;
   std::vector<std::int64_t> out_;
   std::vector<std::int64_t> in_;
+  FabricRequest* incoming_ = nullptr;
+  FabricRequest* outgoing_ = nullptr;
   Row row_;
 };
 
@@ -284,7 +288,7 @@ std::vector<std::vector<std::pair<int, int>>> PairRounds(int size) {
 FabricMeasurements MeasurePairs(FabricTransport& transport, const PairOptions& options,
                                 Deadline deadline) {
   FabricMeasurements measured;
-  measured.ranks = transport.ranks();
+  measured.ranks = transport.Ranks();
   for (const auto& round : PairRounds(transport.size())) {
     for (const auto& [a, b] : round) {
       for (const std::size_t asked : options.sizes_bytes) {

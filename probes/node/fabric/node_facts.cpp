@@ -21,6 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPoolPrefix = "hugepages-";
+constexpr std::string_view kInstallerPrefix = "# EFA installer version: ";
+
 std::optional<std::string> FirstLine(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -135,12 +138,11 @@ std::vector<HugePagePool> ObserveHugePages(const fs::path& root) {
   if (!names) {
     return pools;
   }
-  constexpr std::string_view kPrefix = "hugepages-";
   for (const std::string& name : *names) {
     std::int64_t kilobytes = 0;
     const char* end = name.data() + name.size();
-    if (name.compare(0, kPrefix.size(), kPrefix) == 0 &&
-        std::from_chars(name.data() + kPrefix.size(), end, kilobytes).ec == std::errc()) {
+    if (name.compare(0, kPoolPrefix.size(), kPoolPrefix) == 0 &&
+        std::from_chars(name.data() + kPoolPrefix.size(), end, kilobytes).ec == std::errc()) {
       pools.push_back({kilobytes * 1024, NumberIn(directory / name / "nr_hugepages"),
                        NumberIn(directory / name / "free_hugepages")});
     }
@@ -154,12 +156,12 @@ Result<std::string> ObserveEfaInstaller(const fs::path& root) {
   if (!line) {
     return Error{ErrorCode::kNotFound, "cannot read " + path.string(), ""};
   }
-  constexpr std::string_view kPrefix = "# EFA installer version: ";
-  if (line->compare(0, kPrefix.size(), kPrefix) != 0) {
+  if (line->compare(0, kInstallerPrefix.size(), kInstallerPrefix) != 0) {
     return Error{ErrorCode::kUnsupported,
-                 path.string() + " does not start with '" + std::string(kPrefix) + "'", ""};
+                 path.string() + " does not start with '" + std::string(kInstallerPrefix) + "'",
+                 ""};
   }
-  return line->substr(kPrefix.size());
+  return line->substr(kInstallerPrefix.size());
 }
 
 std::optional<std::int64_t> Limit(rlim_t limit) {

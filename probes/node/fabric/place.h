@@ -11,7 +11,7 @@ namespace dlc {
 /// What each rank tells the others before the first message.
 struct FabricIntroduction {
   Error error;          ///< of opening the endpoint; no message when that worked
-  std::string dialect;  ///< FabricEndpoint::dialect
+  std::string dialect;  ///< FabricEndpoint::Dialect
   std::string address;  ///< FabricEndpoint::Name
   FabricRank place;     ///< rank is not sent
 

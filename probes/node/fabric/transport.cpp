@@ -48,6 +48,14 @@ constexpr milliseconds kMaxFarewell{100};
 /// take a connection to each.
 constexpr milliseconds kMaxEarlyFarewell{2000};
 
+/// Idle steps before the CPU is given away, and before sleeping.
+constexpr int kSpins = 200;
+constexpr int kYields = 2000;
+/// rxm looks at connection requests only every 128th time its queue is read: once there is nothing
+/// to receive, reading it in bursts is what lets peers connect.
+constexpr int kBurst = 64;
+constexpr std::size_t kPage = 4096;
+
 struct FreeMemory {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
@@ -59,12 +67,50 @@ std::string LookAt(int rank) {
   return "look at " + Rank(rank) + ": its log, its process and its node";
 }
 
+FabricIntroduction Introduce(const Result<std::unique_ptr<FabricEndpoint>>& endpoint) {
+  FabricIntroduction mine;
+  mine.place = ObservePlace();
+  if (!endpoint) {
+    mine.error = endpoint.error();
+    return mine;
+  }
+  mine.dialect = (*endpoint)->Dialect();
+  mine.place.provider = (*endpoint)->Provider();
+  auto name = (*endpoint)->Name();
+  if (name) {
+    mine.address = std::move(name).value();
+  } else {
+    mine.error = std::move(name).error();
+  }
+  return mine;
+}
+
+/// Also the error of the first rank that cannot take part.
+Result<std::vector<FabricIntroduction>> SwapIntroductions(const FabricIntroduction& mine,
+                                                          Exchange& exchange, Deadline deadline) {
+  auto packed = exchange.AllGather(mine.Pack(), deadline);
+  if (!packed) {
+    return std::move(packed).error();
+  }
+  std::vector<FabricIntroduction> introductions;
+  for (const std::string& one : *packed) {
+    auto introduction = FabricIntroduction::Unpack(one);
+    if (!introduction) {
+      return std::move(introduction).error();
+    }
+    introductions.push_back(std::move(introduction).value());
+  }
+  if (auto checked = CheckIntroductions(introductions); !checked) {
+    return std::move(checked).error();
+  }
+  return introductions;
+}
+
 }  // namespace
 
 struct FabricTransport::State {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<FabricEndpoint> endpoint;  ///< null once closed
   std::vector<FabricRank> ranks;
   LoadedLibrary library;
   bool crowded = false;  ///< more ranks on this machine than CPUs: do not spin
@@ -97,6 +143,12 @@ struct FabricTransport::State {
   int announced = -1;          ///< the rank that the last kWaiting was about
   std::vector<int> waits_for;  ///< by rank, as told; -1 unknown
 
+  /// Null once closed. Last, so that it goes first: closing may still write into posted buffers.
+  std::unique_ptr<FabricEndpoint> endpoint;
+
+  std::size_t Incoming(int peer) const {
+    return static_cast<std::size_t>(size) + static_cast<std::size_t>(peer);
+  }
   FabricRequest* NewRequest(FabricRequest::Kind kind, int peer, void* memory, std::size_t bytes);
   void Fail(Error error, int guilty_rank);
   void ReceiveNotice(int peer);
@@ -110,6 +162,7 @@ struct FabricTransport::State {
   void TimeOut(int waiting_for);
   void TellFailure();
   void Close();
+  Result<void> Prepare(const std::vector<FabricIntroduction>& introductions);
 };
 
 FabricRequest* FabricTransport::State::NewRequest(FabricRequest::Kind kind, int peer, void* memory,
@@ -137,7 +190,7 @@ void FabricTransport::State::Fail(Error error, int guilty_rank) {
 /// One receive for each peer: the net provider of 1.17 reads no further from a peer whose next
 /// message nobody has asked for.
 void FabricTransport::State::ReceiveNotice(int peer) {
-  Notice* notice = &notices[static_cast<std::size_t>(size + peer)];
+  Notice* notice = &notices[Incoming(peer)];
   FabricRequest* request =
       NewRequest(FabricRequest::Kind::kNoticeReceive, peer, notice, sizeof(Notice));
   const std::int64_t code =
@@ -149,7 +202,7 @@ void FabricTransport::State::ReceiveNotice(int peer) {
 }
 
 void FabricTransport::State::HandleNotice(int peer) {
-  const Notice notice = notices[static_cast<std::size_t>(size + peer)];
+  const Notice notice = notices[Incoming(peer)];
   ReceiveNotice(peer);
   if (notice.from < 0 || notice.from >= size || notice.about < 0 || notice.about >= size) {
     return;
@@ -219,8 +272,6 @@ std::size_t FabricTransport::State::Poll() {
 }
 
 void FabricTransport::State::Idle() {
-  constexpr int kSpins = 200;
-  constexpr int kYields = 2000;
   ++idle_steps;
   if (idle_steps <= kSpins && !crowded) {
     return;
@@ -234,12 +285,8 @@ void FabricTransport::State::Idle() {
   std::this_thread::sleep_for(std::chrono::microseconds(very_long ? 500 : 50));
 }
 
-/// rxm looks at connection requests only every 128th time its queue is read: once there is nothing
-/// to receive, reading it in bursts is what lets peers connect.
 std::size_t FabricTransport::State::PollPatiently() {
-  constexpr int kBurst = 64;
-  constexpr int kQuietSteps = 200;
-  const int polls = inquiring || idle_steps > kQuietSteps ? kBurst : 1;
+  const int polls = inquiring || idle_steps > kSpins ? kBurst : 1;
   for (int i = 0; i < polls; ++i) {
     if (const std::size_t count = Poll(); count > 0) {
       return count;
@@ -338,72 +385,57 @@ void FabricTransport::State::Close() {
 FabricTransport::FabricTransport(std::unique_ptr<State> state) : state_(std::move(state)) {}
 FabricTransport::~FabricTransport() = default;
 
+Result<void> FabricTransport::State::Prepare(const std::vector<FabricIntroduction>& introductions) {
+  library = endpoint->Api().Describe();
+  std::vector<std::string> addresses;
+  for (const FabricIntroduction& introduction : introductions) {
+    addresses.push_back(introduction.address);
+    ranks.push_back(introduction.place);
+    ranks.back().rank = static_cast<int>(ranks.size()) - 1;
+  }
+  const FabricRank& mine = ranks[static_cast<std::size_t>(rank)];
+  const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const FabricRank& other) {
+    return other.boot_id == mine.boot_id;
+  });
+  crowded = here > mine.usable_cpus;
+  if (auto inserted = endpoint->InsertPeers(addresses); !inserted) {
+    return inserted;
+  }
+  const std::size_t count = ranks.size();
+  sent.assign(count, 0);
+  received.assign(count, 0);
+  notices.resize(2 * count);
+  notice_sends.assign(count, nullptr);
+  notice_due.assign(count, false);
+  waits_for.assign(count, -1);
+  if (auto region = endpoint->Register(notices.data(), notices.size() * sizeof(Notice)); !region) {
+    return std::move(region).error();
+  }
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) {
+      ReceiveNotice(peer);
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<FabricTransport>> FabricTransport::Open(const FabricOptions& options,
                                                                Exchange& exchange,
                                                                Deadline deadline) {
-  FabricIntroduction mine;
-  mine.place = ObservePlace();
   auto endpoint = FabricEndpoint::Open(options);
-  if (endpoint) {
-    mine.dialect = (*endpoint)->dialect();
-    mine.place.provider = (*endpoint)->provider();
-    if (auto name = (*endpoint)->Name()) {
-      mine.address = std::move(name).value();
-    } else {
-      mine.error = std::move(name).error();
-    }
-  } else {
-    mine.error = std::move(endpoint).error();
+  auto introductions = SwapIntroductions(Introduce(endpoint), exchange, deadline);
+  if (!introductions) {
+    return std::move(introductions).error();
   }
-  auto packed = exchange.AllGather(mine.Pack(), deadline);
-  if (!packed) {
-    return std::move(packed).error();
+  if (!endpoint) {  // not reached: the introductions would have told
+    return std::move(endpoint).error();
   }
-  std::vector<FabricIntroduction> introductions;
-  for (const std::string& one : *packed) {
-    auto introduction = FabricIntroduction::Unpack(one);
-    if (!introduction) {
-      return std::move(introduction).error();
-    }
-    introductions.push_back(std::move(introduction).value());
-  }
-  if (auto checked = CheckIntroductions(introductions); !checked) {
-    return std::move(checked).error();
-  }
-
   auto state = std::make_unique<State>();
   state->rank = exchange.rank();
   state->size = exchange.size();
   state->endpoint = std::move(endpoint).value();
-  state->library = state->endpoint->libfabric().Describe();
-  std::vector<std::string> addresses;
-  int on_this_machine = 0;
-  for (FabricIntroduction& introduction : introductions) {
-    addresses.push_back(introduction.address);
-    introduction.place.rank = static_cast<int>(state->ranks.size());
-    on_this_machine += introduction.place.boot_id == mine.place.boot_id ? 1 : 0;
-    state->ranks.push_back(std::move(introduction.place));
-  }
-  state->crowded = on_this_machine > mine.place.usable_cpus;
-  if (auto inserted = state->endpoint->InsertPeers(addresses); !inserted) {
-    return std::move(inserted).error();
-  }
-  const auto size = static_cast<std::size_t>(state->size);
-  state->sent.assign(size, 0);
-  state->received.assign(size, 0);
-  state->notices.resize(2 * size);
-  state->notice_sends.assign(size, nullptr);
-  state->notice_due.assign(size, false);
-  state->waits_for.assign(size, -1);
-  if (auto region =
-          state->endpoint->Register(state->notices.data(), state->notices.size() * sizeof(Notice));
-      !region) {
-    return std::move(region).error();
-  }
-  for (int peer = 0; peer < state->size; ++peer) {
-    if (peer != state->rank) {
-      state->ReceiveNotice(peer);
-    }
+  if (auto prepared = state->Prepare(*introductions); !prepared) {
+    return prepared.error();
   }
   std::unique_ptr<FabricTransport> transport(new FabricTransport(std::move(state)));
   if (auto begun = transport->Begin("first contact", deadline); !begun) {
@@ -441,10 +473,10 @@ int FabricTransport::rank() const {
 int FabricTransport::size() const {
   return state_->size;
 }
-const std::vector<FabricRank>& FabricTransport::ranks() const {
+const std::vector<FabricRank>& FabricTransport::Ranks() const {
   return state_->ranks;
 }
-const LoadedLibrary& FabricTransport::library() const {
+const LoadedLibrary& FabricTransport::Library() const {
   return state_->library;
 }
 
@@ -518,7 +550,6 @@ Result<std::byte*> FabricTransport::Scratch(std::size_t bytes) {
   if (bytes <= s.scratch_bytes) {
     return s.scratch.get();
   }
-  constexpr std::size_t kPage = 4096;
   const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
   Unregister(std::exchange(s.scratch_region, 0));
   s.scratch_bytes = 0;
@@ -552,8 +583,8 @@ Result<FabricRequest*> FabricTransport::StartSend(int peer, const void* memory, 
     if (code != -FI_EAGAIN) {
       Release(request);
       s.Fail(Error{ErrorCode::kUnavailable,
-                   "sending to " + Rank(peer) + " failed: " + s.endpoint->libfabric().Text(code) +
-                       " (" + s.what + ")",
+                   "sending to " + Rank(peer) + " failed: " + s.endpoint->Api().Text(code) + " (" +
+                       s.what + ")",
                    LookAt(peer)},
              peer);
       return *s.failure;
@@ -579,7 +610,7 @@ Result<FabricRequest*> FabricTransport::StartReceive(int peer, void* memory, std
     if (code != -FI_EAGAIN) {
       Release(request);
       s.Fail(Error{ErrorCode::kUnavailable,
-                   "cannot receive from " + Rank(peer) + ": " + s.endpoint->libfabric().Text(code) +
+                   "cannot receive from " + Rank(peer) + ": " + s.endpoint->Api().Text(code) +
                        " (" + s.what + ")",
                    ""},
              s.rank);

@@ -42,8 +42,8 @@ class FabricTransport {
 
   int rank() const;
   int size() const;
-  const std::vector<FabricRank>& ranks() const;
-  const LoadedLibrary& library() const;
+  const std::vector<FabricRank>& Ranks() const;
+  const LoadedLibrary& Library() const;
   bool SameMachine(int a, int b) const;
 
   /// `what` names the operation in errors: "all-reduce of 4096 bytes".
