@@ -52,7 +52,7 @@ void JudgeNames(const Results& results, const Subject& subject, Judge& judge) {
   const bool disjoint = common.empty() && !all.empty();
   Finding& finding = judge.Decide(kTreeSameFiles, subject,
                                   {{"files that only some ranks see", Op::kSubset, Texts{}, missing,
-                                    "", "observation:ranks.checkpoint_tree"}});
+                                    "", "observation:checkpoint_ranks.checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "every rank sees the same files";
     finding.actual = (disjoint ? "node-local: no file is seen by all ranks; "
@@ -84,7 +84,7 @@ void JudgeContent(const Results& results, const Subject& subject, Judge& judge) 
   const Texts names(differing.begin(), differing.end());
   Finding& finding = judge.Decide(kTreeSameContent, subject,
                                   {{"files that ranks see with other content", Op::kSubset, Texts{},
-                                    names, "", "observation:ranks.checkpoint_tree"}});
+                                    names, "", "observation:checkpoint_ranks.checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "every rank reads the same bytes under one name";
     finding.actual = "two file systems: " + Some(names) + " differ from rank to rank";
@@ -109,11 +109,11 @@ void JudgeComplete(const Results& results, int workers, const Subject& subject, 
       missing.push_back("rank " + std::to_string(rank));
     }
   }
-  Finding& finding = judge.Decide(
-      kTreeComplete, subject,
-      {{".metadata is there", Op::kEq, true, published, "", "constant"},
-       {"ranks without a shard", Op::kSubset, Texts{}, missing, "",
-        workers > 0 ? "observation:run.workload.workers" : "observation:ranks.checkpoint_tree"}});
+  Finding& finding = judge.Decide(kTreeComplete, subject,
+                                  {{".metadata is there", Op::kEq, true, published, "", "constant"},
+                                   {"ranks without a shard", Op::kSubset, Texts{}, missing, "",
+                                    workers > 0 ? "observation:run.workload.workers"
+                                                : "observation:checkpoint_ranks.checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "a shard of each of " + std::to_string(expected) + " ranks, and .metadata";
     finding.actual =

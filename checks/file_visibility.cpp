@@ -131,7 +131,7 @@ void JudgePairs(Context& context, std::string_view rule, const std::vector<Pair>
                            {{"pairs of ranks looked at", Op::kGe, std::int64_t{1},
                              static_cast<std::int64_t>(pairs.size()), "", "constant"},
                             {"pairs that did not read the other's file", Op::kSubset, Texts{},
-                             failed, "", "observation:ranks.storage_shared.peers"}});
+                             failed, "", "observation:checkpoint_ranks.storage_shared.peers"}});
   if (finding.verdict == Verdict::kFail && !failed.empty()) {
     WordApart(context, all_pairs, failed, finding);
   } else if (finding.verdict == Verdict::kPass) {
@@ -199,9 +199,10 @@ void JudgePairDetails(Context& context) {
   if (!any) {
     return;  // files-visible says all there is to say
   }
-  context.judge.Decide(kExclusiveCreate, subject,
-                       {{"exclusive creates of existing files that were not refused", Op::kSubset,
-                         Texts{}, allowed, "", "observation:ranks.storage_shared.peers"}});
+  context.judge.Decide(
+      kExclusiveCreate, subject,
+      {{"exclusive creates of existing files that were not refused", Op::kSubset, Texts{}, allowed,
+        "", "observation:checkpoint_ranks.storage_shared.peers"}});
   context.judge.Decide(
       kVisibleInTime, subject,
       {{"longest until a new file was seen", Op::kLe, context.policy.storage.visible_within_seconds,

@@ -149,7 +149,7 @@ void JudgeOperations(Context& context, const RankResult<StorageShared>& result) 
   Finding& finding =
       context.judge.Decide(kFileOperations, subject,
                            {{"operations that did not work", Op::kSubset, Texts{}, missing, "",
-                             "observation:ranks.storage_shared.operations"}});
+                             "observation:checkpoint_ranks.storage_shared.operations"}});
   finding.expected = "every operation works at " + seen.path;
   finding.actual = broken == nullptr
                        ? "all do"
@@ -172,7 +172,7 @@ void JudgeOwner(Context& context, const RankResult<StorageShared>& result) {
     context.judge.Decide(
         kOwnerKept, {"rank", result.name},
         {{"uid of a new file", Op::kEq, result.seen.value().uid, result.seen.value().file_uid, "",
-          "observation:ranks.storage_shared.uid"}});
+          "observation:checkpoint_ranks.storage_shared.uid"}});
   }
 }
 
@@ -252,7 +252,7 @@ void JudgeSpace(Context& context) {
 
 std::vector<Finding> JudgeStorageShared(const Observations& observations, const Policy& policy) {
   Judge judge(kStorageShared, policy);
-  const Observed<RankRun>& ranks = observations.ranks;
+  const Observed<RankRun>& ranks = observations.checkpoint_ranks;
   if (!ranks.seen() || ranks.value().ranks.empty()) {
     const Subject subject{"run", "ranks"};
     if (ranks.seen()) {

@@ -135,7 +135,7 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
       judge.Decide(kComplete, subject,
                    {{"transfers done", Op::kGe, std::int64_t{2}, done, "", "constant"},
                     {"transfers that failed", Op::kSubset, std::vector<std::string>{}, failed, "",
-                     "observation:ranks.storage_speed.transfers"}});
+                     "observation:checkpoint_ranks.storage_speed.transfers"}});
   if (no_direct) {
     finding.notes.emplace_back("this file system refuses direct I/O");
   }
@@ -143,7 +143,7 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
 
 std::vector<Finding> JudgeStorageSpeed(const Observations& observations, const Policy& policy) {
   Judge judge(kStorageSpeed, policy);
-  const Observed<RankRun>& ranks = observations.ranks;
+  const Observed<RankRun>& ranks = observations.checkpoint_ranks;
   if (!ranks.seen() || ranks.value().ranks.empty()) {
     const Subject subject{"run", "ranks"};
     if (ranks.seen()) {

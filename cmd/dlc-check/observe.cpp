@@ -23,14 +23,10 @@ Result<void> ObserveImageStage(Plan& plan, Progress& progress) {
   return {};
 }
 
-void ObserveCheckpointStage(Plan& plan, Progress& progress) {
-  if (plan.ranks.ranks == 0) {
-    return;  // the plan has recorded why
-  }
-  progress.Step("starting " + std::to_string(plan.ranks.ranks) + " ranks on this host");
-  RankStageResult result = ObserveLocalRanks(plan.ranks, Interrupted(), progress);
-  plan.observations.ranks = std::move(result.run);
-  plan.leftovers = std::move(result.leftovers);
+void ObserveRankStage(Stage stage, Observed<RankRun>& ranks, Plan& plan, Progress& progress) {
+  RankStageResult result = ObserveLocalRanks(stage, plan.ranks, Interrupted(), progress);
+  ranks = std::move(result.run);
+  plan.leftovers.insert(plan.leftovers.end(), result.leftovers.begin(), result.leftovers.end());
 }
 
 /// What a stage would have looked at, marked as not looked at and why.
@@ -38,22 +34,17 @@ void SkipStage(Stage stage, const NotLookedAt& why, Observations& observations) 
   if (stage == Stage::kImage) {
     observations.served_image = why;
   }
-  if (stage == Stage::kCheckpoint) {
-    observations.ranks = why;
+  if (Observed<RankRun>* ranks = RanksOf(observations, stage)) {
+    *ranks = why;
   }
 }
 
 Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
-  switch (stage) {
-    case Stage::kImage:
-      return ObserveImageStage(plan, progress);
-    case Stage::kCheckpoint:
-      ObserveCheckpointStage(plan, progress);
-      return {};
-    case Stage::kGpu:
-    case Stage::kNccl:
-    case Stage::kFsdp:
-      return {};
+  if (stage == Stage::kImage) {
+    return ObserveImageStage(plan, progress);
+  }
+  if (Observed<RankRun>* ranks = RanksOf(plan.observations, stage)) {
+    ObserveRankStage(stage, *ranks, plan, progress);
   }
   return {};
 }

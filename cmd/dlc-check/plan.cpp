@@ -124,16 +124,12 @@ Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& 
 }
 
 void FillRanks(const Config* config, Plan& plan) {
-  if (config == nullptr || config->target.type.text != "local") {
-    plan.observations.ranks = NotLookedAt{"the config has no target to run ranks on", ""};
-    return;
+  plan.ranks.run_id = plan.observations.run.id;
+  plan.ranks.visible_within_seconds = plan.policy.storage.visible_within_seconds;
+  if (config != nullptr && config->target.type.text == "local") {
+    plan.ranks.ranks = std::max(config->target.ranks, 1);
+    plan.ranks.checkpoint_path = config->checkpoint_path.path;
   }
-  if (config->checkpoint_path.empty()) {
-    plan.observations.ranks = NotLookedAt{"the config has no checkpoint.path", ""};
-    return;
-  }
-  plan.ranks = {plan.observations.run.id, std::max(config->target.ranks, 1),
-                config->checkpoint_path.path, plan.policy.storage.visible_within_seconds};
 }
 
 void FillRegistry(const Config* config, Plan& plan) {

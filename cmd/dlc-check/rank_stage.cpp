@@ -4,39 +4,12 @@
 #include <utility>
 
 #include "probes/control/launcher/local_launcher.h"
-#include "probes/observations/plan.h"
-#include "probes/observations/ranks_json.h"
 
 namespace dlc {
 namespace {
 
 constexpr std::chrono::milliseconds kJoin{30'000};
-constexpr std::chrono::milliseconds kMeet{15'000};
-constexpr std::chrono::milliseconds kStorageOperations{30'000};
-constexpr std::chrono::milliseconds kStorageSpeed{120'000};
 constexpr std::chrono::milliseconds kStop{15'000};
-
-/// Of each rank's file: enough to be past a client's write-behind, small enough for any quota.
-constexpr std::int64_t kFileBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
-
-int Milliseconds(std::chrono::milliseconds span) {
-  return static_cast<int>(span.count());
-}
-
-RankPlan StoragePlan(const RankSetup& setup) {
-  const auto visible = static_cast<int>(setup.visible_within_seconds * 1000);
-  RankPlan plan;
-  plan.run_id = setup.run_id;
-  plan.join_deadline_ms = Milliseconds(kJoin);
-  plan.steps = {{"meet", "meet", Milliseconds(kMeet), "{}"},
-                {"storage-shared", "storage-shared", Milliseconds(kStorageOperations) + visible,
-                 FactsToJson(StorageSharedParameters{setup.checkpoint_path, visible})},
-                {"storage-speed", "storage-speed", Milliseconds(kStorageSpeed),
-                 FactsToJson(StorageSpeedParameters{
-                     setup.checkpoint_path, kFileBytes, {kBlockBytes}, true})}};
-  return plan;
-}
 
 /// Tells the events until the ranks have ended; false when they had to be stopped.
 bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
@@ -60,12 +33,19 @@ bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
 
 }  // namespace
 
-RankStageResult ObserveLocalRanks(const RankSetup& setup, const std::atomic<bool>& interrupted,
-                                  Progress& progress) {
+RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
+                                  const std::atomic<bool>& interrupted, Progress& progress) {
+  StageWork work = WorkOf(stage, setup);
+  if (work.steps.empty()) {
+    return {NotLookedAt{std::move(work.why_not), ""}, {}};
+  }
+  progress.Step("starting " + std::to_string(setup.ranks) + " ranks on this host");
   LaunchRequest request;
-  request.plan = StoragePlan(setup);
+  request.plan.run_id = setup.run_id;
+  request.plan.join_deadline_ms = static_cast<int>(kJoin.count());
+  request.plan.steps = std::move(work.steps);
   request.ranks = setup.ranks;
-  request.run_directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
+  request.run_directories = std::move(work.directories);
   request.interrupted = &interrupted;
 
   std::chrono::milliseconds whole = kJoin + kStop;

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "probes/observations/observed.h"
+#include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
+#include "probes/observations/run.h"
 #include "reports/progress.h"
 
 namespace dlc {
@@ -13,20 +15,28 @@ namespace dlc {
 /// What the stages that run ranks need. Made from the config and the policy.
 struct RankSetup {
   std::string run_id;
-  int ranks = 0;                ///< 0: none are started
+  int ranks = 0;                ///< 0: the config has no target to run them on
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };
+
+/// What the ranks of one stage do.
+struct StageWork {
+  std::vector<PlanStep> steps;           ///< empty: nothing, and `why_not` says why
+  std::vector<std::string> directories;  ///< of this run, that the steps make and remove
+  std::string why_not;
+};
+StageWork WorkOf(Stage stage, const RankSetup& setup);
 
 struct RankStageResult {
   Observed<RankRun> run;
   std::vector<std::string> leftovers;  ///< what could not be removed, each with the reason
 };
 
-/// Starts dlc-probe on `setup.ranks` children of this host and collects what they saw of the
-/// checkpoint path. Every wait has a deadline; an interruption stops the ranks, removes what they
-/// made and keeps what they saw.
-RankStageResult ObserveLocalRanks(const RankSetup& setup, const std::atomic<bool>& interrupted,
-                                  Progress& progress);
+/// Starts dlc-probe on `setup.ranks` children of this host, has them do the stage's work and
+/// collects what they saw. Not looked at when there is no work. Every wait has a deadline; an
+/// interruption stops the ranks, removes what they made and keeps what they saw.
+RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
+                                  const std::atomic<bool>& interrupted, Progress& progress);
 
 }  // namespace dlc

@@ -15,9 +15,15 @@ struct Observations {
   Observed<ServedImage> served_image;
   ClusterFacts cluster;
   RayFacts ray;
-  Observed<RankRun> ranks;
+  Observed<RankRun> nccl_ranks;
+  Observed<RankRun> checkpoint_ranks;
 
   bool operator==(const Observations&) const = default;
 };
+
+/// What the ranks of a stage saw: each stage that starts ranks has a run of its own. nullptr for a
+/// stage that starts none.
+const Observed<RankRun>* RanksOf(const Observations& observations, Stage stage);
+Observed<RankRun>* RanksOf(Observations& observations, Stage stage);
 
 }  // namespace dlc

@@ -49,12 +49,12 @@ inline Observations GoodRun(const std::vector<std::string>& nodes) {
   }
   Observations o;
   o.run.stages = {Stage::kCheckpoint};
-  o.ranks = std::move(run);
+  o.checkpoint_ranks = std::move(run);
   return o;
 }
 
 inline RankObservations& At(Observations& o, int rank) {
-  return o.ranks.value().ranks[static_cast<std::size_t>(rank)].seen.value();
+  return o.checkpoint_ranks.value().ranks[static_cast<std::size_t>(rank)].seen.value();
 }
 inline StorageShared& SharedAt(Observations& o, int rank) {
   return At(o, rank).storage_shared[0].seen.value();

@@ -99,7 +99,7 @@ TEST_CASE("storage-shared: other bytes and unwritten files are told apart") {
 
 TEST_CASE("storage-shared: a lost rank is unknown, unless a failure was seen anyway") {
   Observations o = GoodRun({"a", "b", "c"});
-  o.ranks.value().ranks[2].seen =
+  o.checkpoint_ranks.value().ranks[2].seen =
       Error{ErrorCode::kUnavailable, "rank 2 was killed by SIGKILL", ""};
   auto findings = Look(o);
   for (const char* rule : {"storage-shared/files-visible", "storage-shared/between-nodes"}) {
@@ -130,9 +130,9 @@ TEST_CASE("storage-shared: ranks that lost each other are unknown") {
 TEST_CASE("storage-shared: no run of ranks at all is unknown with its reason") {
   Observations o;
   CHECK(One(Look(o), "storage-shared/files-visible").reason.code == "not-looked-at");
-  o.ranks = Error{ErrorCode::kNotFound, "no dlc-probe at /x", "put it there"};
+  o.checkpoint_ranks = Error{ErrorCode::kNotFound, "no dlc-probe at /x", "put it there"};
   CHECK(One(Look(o), "storage-shared/files-visible").hint == "put it there");
-  o.ranks = RankRun{};
+  o.checkpoint_ranks = RankRun{};
   CHECK(One(Look(o), "storage-shared/files-visible").verdict == Verdict::kUnknown);
 }
 

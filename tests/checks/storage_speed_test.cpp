@@ -94,7 +94,8 @@ TEST_CASE("storage-speed: nothing transferred is no pass") {
 
 TEST_CASE("storage-speed: a lost rank is unknown, and no rate is made up without it") {
   Observations o = GoodRun({"a", "b"});
-  o.ranks.value().ranks[1].seen = Error{ErrorCode::kTimedOut, "rank 1 never arrived", ""};
+  o.checkpoint_ranks.value().ranks[1].seen =
+      Error{ErrorCode::kTimedOut, "rank 1 never arrived", ""};
   Policy p;
   p.storage.min_write_bytes_per_second = 1;
   const auto findings = Look(o, p);
@@ -105,7 +106,7 @@ TEST_CASE("storage-speed: a lost rank is unknown, and no rate is made up without
 TEST_CASE("storage-speed: not looked at, and an error, are unknown") {
   Observations o;
   CHECK(One(Look(o), kComplete).verdict == Verdict::kUnknown);
-  o.ranks = Error{ErrorCode::kNotFound, "no dlc-probe", ""};
+  o.checkpoint_ranks = Error{ErrorCode::kNotFound, "no dlc-probe", ""};
   CHECK(One(Look(o), kComplete).reason.code == "not-found");
 }
 

@@ -27,7 +27,7 @@ class Ranks(Case):
                 path = self.shared()
                 report, _ = self.checkpoint(self.config(ranks, path), OK, f"out{ranks}")
                 statement = json.loads((self.dir / f"out{ranks}" / "evidence.statement.json").read_text())
-                seen = statement["predicate"]["observations"]["ranks"]
+                seen = statement["predicate"]["observations"]["checkpointRanks"]
                 self.assertEqual(seen["state"], "seen")
                 self.assertEqual(len(seen["value"]["ranks"]), ranks)
                 self.assertEqual(list(path.iterdir()), [])

@@ -41,6 +41,8 @@ Observations Sample() {
   o.cluster.nodes =
       Error{ErrorCode::kPermissionDenied, "nodes is forbidden", "needs list on nodes"};
   o.cluster.ray_clusters = NotLookedAt{"no manifest given", ""};
+  o.nccl_ranks = RankRun{2, "local", {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
+  o.checkpoint_ranks = NotLookedAt{"", "fabric-bandwidth/right-data"};
   o.ray.nodes = std::vector<RayNode>{{"id", "10.0.0.1", "n", true, true, {{"GPU", 4.0}}}};
   return o;
 }
@@ -55,6 +57,15 @@ TEST_CASE("observations: what is written reads back equal") {
     CHECK(*after == before);
   }
   CHECK(ParseObservations(ObservationsToJson(Observations{}, -1)).value() == Observations{});
+}
+
+TEST_CASE("observations: every stage that runs ranks has a run of its own") {
+  Observations o;
+  CHECK(RanksOf(o, Stage::kImage) == nullptr);
+  CHECK(RanksOf(o, Stage::kNccl) == &o.nccl_ranks);
+  CHECK(RanksOf(o, Stage::kCheckpoint) == &o.checkpoint_ranks);
+  const Observations& seen = o;
+  CHECK(RanksOf(seen, Stage::kNccl) == &o.nccl_ranks);
 }
 
 TEST_CASE("observations: invalid UTF-8 from the outside world cannot stop a report") {

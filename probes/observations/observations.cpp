@@ -1,0 +1,31 @@
+#include "probes/observations/observations.h"
+
+namespace dlc {
+namespace {
+
+template <class Seen>
+auto PickRanks(Seen& seen, Stage stage) -> decltype(&seen.nccl_ranks) {
+  switch (stage) {
+    case Stage::kNccl:
+      return &seen.nccl_ranks;
+    case Stage::kCheckpoint:
+      return &seen.checkpoint_ranks;
+    case Stage::kImage:
+    case Stage::kGpu:
+    case Stage::kFsdp:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const Observed<RankRun>* RanksOf(const Observations& observations, Stage stage) {
+  return PickRanks(observations, stage);
+}
+
+Observed<RankRun>* RanksOf(Observations& observations, Stage stage) {
+  return PickRanks(observations, stage);
+}
+
+}  // namespace dlc
