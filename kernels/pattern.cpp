@@ -3,17 +3,10 @@
 #include <bit>
 
 #include "kernels/bfloat16.h"
+#include "kernels/mix.h"
 
 namespace dlc {
 namespace {
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-std::uint64_t Mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
 
 /// How a type stores an integer of magnitude up to kLimit exactly.
 struct Float32Codec {
@@ -45,9 +38,9 @@ template <class Codec>
 struct Moved {
   std::uint64_t key;
   Moved(std::uint64_t seed, int rank)
-      : key(Mix(seed ^ Mix(static_cast<std::uint64_t>(rank) + 0x5eedULL))) {}
+      : key(MixBits(seed ^ MixBits(static_cast<std::uint64_t>(rank) + 0x5eedULL))) {}
   typename Codec::Stored operator()(std::size_t index) const {
-    return Codec::Encode(Bounded(Mix(key ^ index), Codec::kLimit));
+    return Codec::Encode(Bounded(MixBits(key ^ index), Codec::kLimit));
   }
 };
 
@@ -63,20 +56,21 @@ struct Reduced {
   std::int64_t limit;  // of the total, or of the average
 
   Reduced(ReduceOp op_in, std::uint64_t seed, int ranks_in)
-      : key(Mix(seed ^ 0x7074616c73ULL)), op(op_in), ranks(ranks_in), limit(Codec::kLimit) {
+      : key(MixBits(seed ^ 0x7074616c73ULL)), op(op_in), ranks(ranks_in), limit(Codec::kLimit) {
     if (op == ReduceOp::kAvg) {
       limit /= ranks;
     } else if (op == ReduceOp::kMax) {
       limit /= 2;  // room below
     }
   }
-  std::int64_t Result(std::size_t index) const { return Bounded(Mix(key ^ index), limit); }
+  std::int64_t Result(std::size_t index) const { return Bounded(MixBits(key ^ index), limit); }
   typename Codec::Stored operator()(std::size_t index) const {
     return Codec::Encode(Result(index));
   }
 
   typename Codec::Stored Share(std::size_t index, int rank) const {
-    const std::uint64_t turn = Mix(key ^ index ^ 0x7475726eULL) % static_cast<std::uint64_t>(ranks);
+    const std::uint64_t turn =
+        MixBits(key ^ index ^ 0x7475726eULL) % static_cast<std::uint64_t>(ranks);
     const std::int64_t place = (rank + static_cast<std::int64_t>(turn)) % ranks;
     const std::int64_t result = Result(index);
     if (op == ReduceOp::kMax) {

@@ -15,6 +15,7 @@
 #include "cmd/dlc-probe/faults.h"
 #include "cmd/dlc-probe/run_plan.h"
 #include "cmd/dlc-probe/steps.h"
+#include "kernels/cuda_device.h"
 #include "probes/node/sha256/sha256.h"
 #include "probes/node/unique_fd.h"
 #include "probes/observations/ranks_json.h"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: dlc-probe run --plan FILE|-\n"
-    "       dlc-probe --version\n"
+    "       dlc-probe --version   and what it has of CUDA\n"
     "\n"
     "One rank of a dlc-check run. Takes RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT\n"
     "from the environment, as torchrun sets them, and the run's secret from DLC_CHECK_RUN_SECRET "
@@ -137,10 +138,17 @@ int Run(const std::string& plan_file) {
   return code;
 }
 
+std::string CudaText() {
+  const int version = CudaRuntimeVersion();
+  return version == 0 ? "without CUDA: GPUs are listed, and do not compute"
+                      : "with CUDA runtime " + std::to_string(version / 1000) + "." +
+                            std::to_string(version % 1000 / 10) + " for " + CudaArchitectures();
+}
+
 int Main(std::span<char* const> arguments) {
   const std::string_view first = arguments.size() > 1 ? arguments[1] : "";
   if (first == "--version" && arguments.size() == 2) {
-    std::cout << "dlc-probe " << DLC_VERSION << "\n";
+    std::cout << "dlc-probe " << DLC_VERSION << "\n" << CudaText() << "\n";
     return 0;
   }
   if (first == "--help" && arguments.size() == 2) {

@@ -226,7 +226,7 @@ class Run(unittest.TestCase):
 
     def test_version(self):
         done = subprocess.run([PROBE, "--version"], text=True, capture_output=True, timeout=PLENTY)
-        self.assertRegex(done.stdout, r"^dlc-probe \d+\.\d+\.\d+\n$")
+        self.assertRegex(done.stdout, r"^dlc-probe \d+\.\d+\.\d+\nwith(out)? CUDA\b.*\n$")
 
 
 if __name__ == "__main__":
