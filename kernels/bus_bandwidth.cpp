@@ -18,6 +18,17 @@ std::string_view CollectiveName(Collective collective) {
   return "sendrecv";
 }
 
+std::optional<Collective> ParseCollective(std::string_view name) {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+        Collective::kBroadcast, Collective::kSendReceive}) {
+    if (CollectiveName(collective) == name) {
+      return collective;
+    }
+  }
+  return std::nullopt;
+}
+
 double BusFactor(Collective collective, int ranks) {
   const double n = ranks;
   switch (collective) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace dlc {
@@ -18,6 +19,8 @@ enum class Collective : std::uint8_t {
 
 /// "all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv".
 std::string_view CollectiveName(Collective collective);
+/// nullopt for any other name.
+std::optional<Collective> ParseCollective(std::string_view name);
 
 /// busbw = algbw * factor. 0 for one rank where the formula has n - 1.
 double BusFactor(Collective collective, int ranks);

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "cmd/dlc-probe/fabric_parameters.h"
+#include "cmd/dlc-probe/fabric_steps.h"
 #include "probes/node/storage/checkpoint_tree.h"
 #include "probes/node/storage/storage_shared.h"
 #include "probes/node/storage/storage_speed.h"
@@ -90,6 +92,13 @@ Result<std::string> RunCheckpointTree(const StepContext& context) {
 
 constexpr StepKind kKinds[] = {
     {"meet", true, Meet, Adopt<Meeting, &RankObservations::meet>, NoParameters, NoPath},
+    {"fabric-node", false, RunFabricNode, Adopt<NodeFabric, &RankObservations::fabric_node>,
+     NoParameters, NoPath},
+    {"fabric-pairs", true, RunFabricPairs, Adopt<FabricExperiment, &RankObservations::fabric_pairs>,
+     CheckFabricPairsParameters, NoPath},
+    {"fabric-collectives", true, RunFabricCollectives,
+     Adopt<FabricExperiment, &RankObservations::fabric_collectives>,
+     CheckFabricCollectivesParameters, NoPath},
     {"storage-shared", true, RunStorageShared,
      Adopt<StorageShared, &RankObservations::storage_shared>,
      CheckParameters<StorageSharedParameters>, PathOf<StorageSharedParameters>},

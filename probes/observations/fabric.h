@@ -125,6 +125,9 @@ struct CollectiveMeasurement {
   double bus_bandwidth_bytes_per_second = 0;
   std::int64_t checked_elements = 0;  ///< on all ranks
   std::vector<std::int64_t> wrong;    ///< by rank
+  /// The same elements by the rank that they came from, on all ranks; empty where elements of
+  /// several ranks were reduced to one.
+  std::vector<std::int64_t> wrong_from;
 
   bool operator==(const CollectiveMeasurement&) const = default;
 };
@@ -147,6 +150,19 @@ struct InterfaceBytes {
   std::int64_t sent_bytes = 0;
 
   bool operator==(const InterfaceBytes&) const = default;
+};
+
+/// `fabric-pairs` or `fabric-collectives` on one rank. Of `measured` a rank keeps itself in `ranks`
+/// and the pairs that it is one of: every row is then in two ranks' documents, and no document
+/// grows with the square of their number.
+struct FabricExperiment {
+  LoadedLibrary library;
+  FabricMeasurements measured;
+  /// Every interface of the rank's network namespace, loopback too.
+  Observed<std::vector<InterfaceBytes>> interfaces_before;
+  Observed<std::vector<InterfaceBytes>> interfaces_after;
+
+  bool operator==(const FabricExperiment&) const = default;
 };
 
 }  // namespace dlc

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -74,6 +75,8 @@ Json Write(const Digest& value);
 Json Write(Stage value);
 Json Write(ErrorCode value);
 template <class T>
+Json Write(const std::optional<T>& value);
+template <class T>
 Json Write(const std::vector<T>& values);
 template <class T>
 Json Write(const std::map<std::string, T>& values);
@@ -91,6 +94,8 @@ void Read(Json& json, Digest& out, ReadState& state);
 void Read(Json& json, Stage& out, ReadState& state);
 void Read(Json& json, ErrorCode& out, ReadState& state);
 template <class T>
+void Read(Json& json, std::optional<T>& out, ReadState& state);
+template <class T>
 void Read(Json& json, std::vector<T>& out, ReadState& state);
 template <class T>
 void Read(Json& json, std::map<std::string, T>& out, ReadState& state);
@@ -99,13 +104,16 @@ void Read(Json& json, Observed<T>& out, ReadState& state);
 template <HasFields S>
 void Read(Json& json, S& out, ReadState& state);
 
-/// Empty text, lists and maps, false and 0 are left out: an absent key reads back as exactly that.
+/// Empty text, lists, maps and optionals, false and 0 are left out: an absent key reads back as
+/// exactly that.
 template <class T>
 bool IsDefault(const T& value) {
   if constexpr (std::is_arithmetic_v<T>) {
     return value == T{};
   } else if constexpr (requires { value.empty(); }) {
     return value.empty();
+  } else if constexpr (requires { value.has_value(); }) {
+    return !value.has_value();
   } else {
     return false;
   }
@@ -129,6 +137,20 @@ constexpr Field F(const char* key) {
             Read(json, static_cast<S*>(object)->*kMember, state);
           }};
 }
+
+/// Precondition: there is one; a field without is left out.
+template <class T>
+Json Write(const std::optional<T>& value) {
+  return Write(*value);
+}
+
+// What an Observed<T> holds when there is no T.
+// clang-format off
+template <> struct FieldsOf<Error> { static constexpr Field kFields[] = {
+    F<&Error::code>("code"), F<&Error::message>("message"), F<&Error::hint>("hint")}; };
+template <> struct FieldsOf<NotLookedAt> { static constexpr Field kFields[] = {
+    F<&NotLookedAt::reason>("reason"), F<&NotLookedAt::blocked_by>("blockedBy")}; };
+// clang-format on
 
 template <class T>
 Json Write(const std::vector<T>& values) {
@@ -172,6 +194,11 @@ bool IsList(const Json& json, ReadState& state);
 bool IsMap(const Json& json, ReadState& state);
 /// The member of an observation that its state promises, or nullptr after an error.
 Json* ObservedMember(Json& json, std::string& state_name, ReadState& state);
+
+template <class T>
+void Read(Json& json, std::optional<T>& out, ReadState& state) {
+  Read(json, out.emplace(), state);
+}
 
 template <class T>
 void Read(Json& json, std::vector<T>& out, ReadState& state) {

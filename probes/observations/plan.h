@@ -11,7 +11,7 @@ namespace dlc {
 /// One experiment that all ranks do at the same time.
 struct PlanStep {
   std::string name;        ///< unique in the plan; names the step in events and observations
-  std::string kind;        ///< "meet", "storage-shared", "storage-speed", "checkpoint-tree", ...
+  std::string kind;        ///< "meet", "fabric-pairs", "storage-shared", ...
   int deadline_ms = 0;     ///< of the step, on every rank
   std::string parameters;  ///< JSON text of the kind's own parameters; "{}" for none
 
@@ -35,6 +35,30 @@ struct RankPlan {
   std::vector<PlantedFault> faults;
 
   bool operator==(const RankPlan&) const = default;
+};
+
+/// Of "fabric-pairs".
+struct FabricPairsParameters {
+  /// In libfabric's words; empty: "efa" where the pod has EFA devices, else one over TCP.
+  std::string provider;
+  std::vector<std::int64_t> sizes_bytes;  ///< rounded up to multiples of 8
+  int warm_up = 0;                        ///< round trips that are not timed
+  int iterations = 0;                     ///< timed round trips
+  int messages = 0;                       ///< each way, for the bandwidth
+  int window = 0;                         ///< of those on their way at once
+
+  bool operator==(const FabricPairsParameters&) const = default;
+};
+
+/// Of "fabric-collectives".
+struct FabricCollectivesParameters {
+  std::string provider;                  ///< as above
+  std::vector<std::string> collectives;  ///< "all_reduce", "all_gather", ...
+  std::vector<std::int64_t> sizes_bytes;
+  int warm_up = 0;  ///< operations that are not timed
+  int iterations = 0;
+
+  bool operator==(const FabricCollectivesParameters&) const = default;
 };
 
 /// Of "storage-shared". Files are made in `<path>/.dlc-check-<run id>/` only.

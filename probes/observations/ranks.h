@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/fabric.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/storage.h"
 
@@ -78,6 +79,9 @@ struct RankObservations {
   Observed<std::string> rendezvous;
   std::vector<PlantedFault> planted_faults;
   std::vector<ExperimentResult<Meeting>> meet;
+  std::vector<ExperimentResult<NodeFabric>> fabric_node;
+  std::vector<ExperimentResult<FabricExperiment>> fabric_pairs;
+  std::vector<ExperimentResult<FabricExperiment>> fabric_collectives;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "probes/observations/fabric_fields.h"
 #include "probes/observations/json_fields.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
@@ -10,11 +11,6 @@
 namespace dlc::wire {
 
 // clang-format off
-template <> struct FieldsOf<Error> { static constexpr Field kFields[] = {
-    F<&Error::code>("code"), F<&Error::message>("message"), F<&Error::hint>("hint")}; };
-template <> struct FieldsOf<NotLookedAt> { static constexpr Field kFields[] = {
-    F<&NotLookedAt::reason>("reason"), F<&NotLookedAt::blocked_by>("blockedBy")}; };
-
 template <> struct FieldsOf<MountFacts> { static constexpr Field kFields[] = {
     F<&MountFacts::mount_point>("mountPoint"), F<&MountFacts::source>("source"),
     F<&MountFacts::filesystem>("filesystem"), F<&MountFacts::root>("root"),
@@ -79,6 +75,9 @@ template <> struct FieldsOf<PlantedFault> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[] = {
     F<&RankObservations::facts>("facts"), F<&RankObservations::rendezvous>("rendezvous"),
     F<&RankObservations::planted_faults>("plantedFaults"), F<&RankObservations::meet>("meet"),
+    F<&RankObservations::fabric_node>("fabricNode"),
+    F<&RankObservations::fabric_pairs>("fabricPairs"),
+    F<&RankObservations::fabric_collectives>("fabricCollectives"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
@@ -91,6 +90,19 @@ template <> struct FieldsOf<RankEvent> { static constexpr Field kFields[] = {
     F<&RankEvent::event>("event"), F<&RankEvent::rank>("rank"), F<&RankEvent::step>("step"),
     F<&RankEvent::text>("text")}; };
 
+template <> struct FieldsOf<FabricPairsParameters> { static constexpr Field kFields[] = {
+    F<&FabricPairsParameters::provider>("provider"),
+    F<&FabricPairsParameters::sizes_bytes>("sizesBytes"),
+    F<&FabricPairsParameters::warm_up>("warmUp"),
+    F<&FabricPairsParameters::iterations>("iterations"),
+    F<&FabricPairsParameters::messages>("messages"),
+    F<&FabricPairsParameters::window>("window")}; };
+template <> struct FieldsOf<FabricCollectivesParameters> { static constexpr Field kFields[] = {
+    F<&FabricCollectivesParameters::provider>("provider"),
+    F<&FabricCollectivesParameters::collectives>("collectives"),
+    F<&FabricCollectivesParameters::sizes_bytes>("sizesBytes"),
+    F<&FabricCollectivesParameters::warm_up>("warmUp"),
+    F<&FabricCollectivesParameters::iterations>("iterations")}; };
 template <> struct FieldsOf<StorageSharedParameters> { static constexpr Field kFields[] = {
     F<&StorageSharedParameters::path>("path"),
     F<&StorageSharedParameters::visible_within_ms>("visibleWithinMs")}; };

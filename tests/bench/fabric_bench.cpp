@@ -102,12 +102,8 @@ int Main(int argc, char** argv) {
     options.provider = argv[3];
     CollectiveOptions what;
     FabricTuning tuning;
-    for (const Collective one :
-         {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
-          Collective::kBroadcast, Collective::kSendReceive}) {
-      if (CollectiveName(one) == argv[2]) {
-        what.collectives = {one};
-      }
+    if (const auto one = ParseCollective(argv[2])) {
+      what.collectives = {*one};
     }
     what.sizes_bytes = {static_cast<std::size_t>(std::atoll(argv[5]))};
     what.iterations = std::atoi(argv[6]);

@@ -179,6 +179,12 @@ TEST_CASE("a bit flipped by one rank makes exactly one wrong element wherever it
       if (wrong != (to_one ? 1 : 3)) {
         return row.collective + ": " + std::to_string(wrong) + " wrong";
       }
+      // Only a sum does not tell whose element it was.
+      const bool reduced = row.collective == "all_reduce" || row.collective == "reduce_scatter";
+      const auto whose = reduced ? std::vector<std::int64_t>() : std::vector{wrong, 0L, 0L};
+      if (row.wrong_from != whose) {
+        return row.collective + " does not name rank 0";
+      }
     }
     return "";
   };

@@ -129,6 +129,21 @@ TEST_CASE("what is not there is an error or an empty list, never a made-up value
   CHECK(node.efa_installer_version.error().code == ErrorCode::kUnsupported);
 }
 
+TEST_CASE("an EFA device of ours is not passed over for TCP, and what is asked for goes first") {
+  const FakeRoot root;
+  unsetenv("FI_PROVIDER");
+  CHECK(ChooseFabric("", root.path()).provider.empty());
+  AddEfaDevice(root);
+  CHECK(ChooseFabric("", root.path()).provider == "efa");
+  CHECK(ChooseFabric("net", root.path()).provider == "net");
+  setenv("FI_PROVIDER", "tcp", 1);
+  CHECK(ChooseFabric("", root.path()).provider.empty());
+  unsetenv("FI_PROVIDER");
+  // Of the node, and not handed to this pod.
+  fs::remove(fs::path(root.path()) / "dev/infiniband/uverbs0");
+  CHECK(ChooseFabric("", root.path()).provider.empty());
+}
+
 TEST_CASE("interface counters are read for interfaces and nothing else") {
   const FakeRoot root;
   root.Write("sys/class/net/eth0/statistics/rx_bytes", "123\n");

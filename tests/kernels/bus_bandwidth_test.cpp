@@ -13,6 +13,15 @@ TEST_CASE("bus bandwidth factors are those of nccl-tests") {
   CHECK(BusFactor(Collective::kAllReduce, 1) == 0);
 }
 
+TEST_CASE("collectives have names, and no other name is one") {
+  for (const Collective collective :
+       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
+        Collective::kBroadcast, Collective::kSendReceive}) {
+    CHECK(ParseCollective(CollectiveName(collective)) == collective);
+  }
+  CHECK_FALSE(ParseCollective("allreduce").has_value());
+}
+
 TEST_CASE("all-gather and reduce-scatter rows round the part of a rank to 16 bytes") {
   // 1 MiB of float32 over 3 ranks: 87381 elements each, rounded down to a multiple of 4.
   const RowShape gather = ShapeOfRow(Collective::kAllGather, 1 << 20, 4, 3);

@@ -7,6 +7,48 @@
 namespace dlc {
 namespace {
 
+NodeFabric SampleNodeFabric() {
+  NodeFabric node;
+  node.rdma_devices = {{"rdmap0s6", "0000:10:1b.0", "1d0f", "efa2", "uverbs0", true, "e"}};
+  node.efa_functions = std::vector<EfaFunction>{{"0000:10:1b.0", "efa2", "efa"}};
+  node.memlock_soft_bytes = 0;  // not the same as unlimited
+  node.huge_pages = {{2 << 20, 5120, 12}};
+  node.efa_installer_version = Error{ErrorCode::kNotFound, "none", ""};
+  node.libfabric = LoadedLibrary{"/opt/amazon/efa/lib64/libfabric.so.1", "2.4", "ab"};
+  node.providers = std::vector<FabricProvider>{
+      {"efa", "rdmap0s6-rdm", "efa", "204.0", "fi_addr_efa://1", "FI_PROTO_EFA", {"FI_MR_LOCAL"}}};
+  node.fi_provider = "efa";
+  return node;
+}
+
+FabricExperiment SampleExperiment() {
+  FabricExperiment experiment;
+  experiment.library = {"/usr/lib/libfabric.so.1", "1.17", ""};
+  experiment.measured.ranks = {{1, "pod-1", "boot", "net:[1]", 8, {}}};
+  experiment.measured.pairs = {
+      {0, 1, true, 1 << 20, 200, 1e-5, 9e-6, 64, 1.5e9, 1.25e9, 4096, 1, 2}};
+  experiment.measured.collectives = {{"all_gather",
+                                      "float32",
+                                      "",
+                                      true,
+                                      2,
+                                      1,
+                                      true,
+                                      1 << 20,
+                                      20,
+                                      0.5,
+                                      0.25,
+                                      0.75,
+                                      2e6,
+                                      1e6,
+                                      77,
+                                      {0, 3},
+                                      {3, 0}}};
+  experiment.measured.stopped_by = Error{ErrorCode::kTimedOut, "rank 0 did not answer", "look"};
+  experiment.interfaces_before = std::vector<InterfaceBytes>{{"eth0", 1, 2}, {"lo", 3, 4}};
+  return experiment;
+}
+
 RankRun SampleRun() {
   RankObservations seen;
   seen.facts = {1, 2, 0, "pod-1", "boot", 42, 1000, 1000, "6.1", "glibc 2.34", "0.1.0"};
@@ -15,6 +57,9 @@ RankRun SampleRun() {
   seen.meet = {{"meet",
                 {"killed", -1, 9, "SIGKILL", true, true, "half way", 1.5},
                 Error{ErrorCode::kUnavailable, "killed", "look"}}};
+  seen.fabric_node = {{"node", {}, SampleNodeFabric()}};
+  seen.fabric_pairs = {{"pairs", {}, SampleExperiment()}};
+  seen.fabric_collectives = {{"collectives", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
   StorageShared shared;
   shared.path = "/fsx";
   shared.uid = 1000;
@@ -92,6 +137,10 @@ TEST_CASE("step parameters: strict") {
   CHECK(ParseFacts<StorageSharedParameters>(FactsToJson(parameters)).value() == parameters);
   CHECK(ParseFacts<StorageSharedParameters>(R"({"path":1})").error().message ==
         "$.path: expected text");
+  const FabricPairsParameters pairs{"net", {8, 64}, 1, 2, 3, 4};
+  CHECK(ParseFacts<FabricPairsParameters>(FactsToJson(pairs)).value() == pairs);
+  const FabricCollectivesParameters collectives{"", {"all_reduce"}, {8}, 1, 2};
+  CHECK(ParseFacts<FabricCollectivesParameters>(FactsToJson(collectives)).value() == collectives);
 }
 
 }  // namespace

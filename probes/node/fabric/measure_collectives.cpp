@@ -1,7 +1,6 @@
 #include "probes/node/fabric/measure_collectives.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -34,7 +33,8 @@ class RowRun {
         receive_(
             (in_place ? std::max(shape.send_count, shape.receive_count) : shape.receive_count) *
             element_),
-        apart_(in_place ? 0 : shape.send_count * element_) {}
+        apart_(in_place ? 0 : shape.send_count * element_),
+        wrong_from_(static_cast<std::size_t>(communicator.size())) {}
 
   Result<CollectiveMeasurement> Run() {
     auto receive_kept = communicator_.Register(receive_.data(), receive_.size());
@@ -66,7 +66,7 @@ class RowRun {
   }
 
  private:
-  /// What Summarise gathers of each rank.
+  /// What Summarise gathers of each rank, before the wrong elements by the rank they came from.
   static constexpr std::size_t kFields = 3;
 
   std::size_t Rank() const { return static_cast<std::size_t>(communicator_.rank()); }
@@ -125,7 +125,7 @@ class RowRun {
       return done;
     }
     checked_ = static_cast<std::int64_t>(shape_.receive_count);
-    wrong_ = static_cast<std::int64_t>(CountWrong());
+    CountWrong();
     return {};
   }
 
@@ -145,20 +145,25 @@ class RowRun {
     in[(at + 1) * element_ - 1] ^= std::byte{0x40};
   }
 
-  std::uint64_t CountWrong() {
+  void CountWrong() {
     const int size = communicator_.size();
     const int rank = communicator_.rank();
     const std::byte* out = Output();
+    const auto reduced = [&](std::size_t first) {
+      wrong_ = static_cast<std::int64_t>(CountWrongReduced(
+          options_.type, options_.op, options_.seed, size, first, shape_.receive_count, out));
+    };
     const auto moved = [&](int from, const std::byte* data, std::size_t count) {
-      return CountWrongMoved(options_.type, options_.seed, from, 0, count, data);
+      const auto wrong = static_cast<std::int64_t>(
+          CountWrongMoved(options_.type, options_.seed, from, 0, count, data));
+      wrong_from_[static_cast<std::size_t>(from)] = wrong;
+      wrong_ += wrong;
     };
     switch (collective_) {
       case Collective::kAllReduce:
-        return CountWrongReduced(options_.type, options_.op, options_.seed, size, 0,
-                                 shape_.receive_count, out);
+        return reduced(0);
       case Collective::kReduceScatter:
-        return CountWrongReduced(options_.type, options_.op, options_.seed, size,
-                                 Rank() * shape_.receive_count, shape_.receive_count, out);
+        return reduced(Rank() * shape_.receive_count);
       case Collective::kBroadcast:
         return moved(0, out, shape_.receive_count);
       case Collective::kSendReceive:
@@ -166,20 +171,19 @@ class RowRun {
       case Collective::kAllGather:
         break;
     }
-    std::uint64_t wrong = 0;
     for (int from = 0; from < size; ++from) {
-      wrong += moved(from, out + static_cast<std::size_t>(from) * shape_.send_count * element_,
-                     shape_.send_count);
+      moved(from, out + static_cast<std::size_t>(from) * shape_.send_count * element_,
+            shape_.send_count);
     }
-    return wrong;
   }
 
   Result<CollectiveMeasurement> Summarise(double seconds) {
-    const std::array<std::int64_t, kFields> mine = {std::bit_cast<std::int64_t>(seconds), checked_,
-                                                    wrong_};
-    std::vector<std::int64_t> all(kFields * static_cast<std::size_t>(communicator_.size()));
+    const auto size = static_cast<std::size_t>(communicator_.size());
+    std::vector<std::int64_t> mine = {std::bit_cast<std::int64_t>(seconds), checked_, wrong_};
+    mine.insert(mine.end(), wrong_from_.begin(), wrong_from_.end());
+    std::vector<std::int64_t> all(mine.size() * size);
     auto gathered =
-        communicator_.AllGather(mine.data(), all.data(), kFields, DataType::kInt64, deadline_);
+        communicator_.AllGather(mine.data(), all.data(), mine.size(), DataType::kInt64, deadline_);
     if (!gathered) {
       return gathered.error();
     }
@@ -192,13 +196,17 @@ class RowRun {
     row.size_bytes = static_cast<std::int64_t>(shape_.size_bytes);
     row.iterations = options_.iterations;
     row.min_seconds = seconds;
-    for (std::size_t i = 0; i < all.size(); i += kFields) {
+    row.wrong_from.assign(Reduces(collective_) ? 0 : size, 0);
+    for (std::size_t i = 0; i < all.size(); i += mine.size()) {
       const auto of_rank = std::bit_cast<double>(all[i]);
       row.mean_seconds += of_rank / communicator_.size();
       row.min_seconds = std::min(row.min_seconds, of_rank);
       row.max_seconds = std::max(row.max_seconds, of_rank);
       row.checked_elements += all[i + 1];
       row.wrong.push_back(all[i + 2]);
+      for (std::size_t from = 0; from < row.wrong_from.size(); ++from) {
+        row.wrong_from[from] += all[i + kFields + from];
+      }
     }
     row.algorithm_bandwidth_bytes_per_second =
         AlgorithmBandwidth(shape_.size_bytes, row.mean_seconds);
@@ -218,6 +226,7 @@ class RowRun {
   std::vector<std::byte> apart_;
   std::int64_t checked_ = 0;
   std::int64_t wrong_ = 0;
+  std::vector<std::int64_t> wrong_from_;
 };
 
 }  // namespace

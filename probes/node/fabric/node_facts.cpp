@@ -22,6 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPoolPrefix = "hugepages-";
+constexpr std::string_view kAmazon = "1d0f";
+/// PCI device ids 0xefa0 to 0xefa3.
+constexpr std::string_view kEfaDevices = "efa";
 constexpr std::string_view kInstallerPrefix = "# EFA installer version: ";
 
 std::optional<std::string> FirstLine(const fs::path& path) {
@@ -124,7 +127,7 @@ Result<std::vector<EfaFunction>> ObserveEfaFunctions(const fs::path& root) {
   std::vector<EfaFunction> functions;
   for (const std::string& name : *names) {
     const std::string device = HexIn(pci / name / "device");
-    if (HexIn(pci / name / "vendor") == "1d0f" && device.substr(0, 3) == "efa") {
+    if (HexIn(pci / name / "vendor") == kAmazon && device.starts_with(kEfaDevices)) {
       functions.push_back({name, device, LinkName(pci / name / "driver")});
     }
   }
@@ -164,6 +167,18 @@ Result<std::string> ObserveEfaInstaller(const fs::path& root) {
   return line->substr(kInstallerPrefix.size());
 }
 
+/// "" when unset, which libfabric takes alike.
+std::string ProviderFilter() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here changes the environment while threads run
+  const char* filter = std::getenv("FI_PROVIDER");
+  return filter == nullptr ? "" : filter;
+}
+
+bool IsUsableEfa(const RdmaDevice& device) {
+  return device.pci_vendor == kAmazon && device.pci_device.starts_with(kEfaDevices) &&
+         device.uverbs_usable;
+}
+
 std::optional<std::int64_t> Limit(rlim_t limit) {
   if (limit == RLIM_INFINITY) {
     return std::nullopt;
@@ -200,12 +215,21 @@ NodeFabric ObserveFabric(const FabricOptions& options, const std::string& root) 
   }
   node.huge_pages = ObserveHugePages(root);
   node.efa_installer_version = ObserveEfaInstaller(root);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody here changes the environment while threads run
-  if (const char* filter = std::getenv("FI_PROVIDER"); filter != nullptr) {
-    node.fi_provider = filter;
-  }
+  node.fi_provider = ProviderFilter();
   ObserveLibfabric(options, node);
   return node;
+}
+
+FabricOptions ChooseFabric(const std::string& provider, const std::string& root) {
+  FabricOptions options;
+  options.provider = provider;
+  if (provider.empty() && ProviderFilter().empty()) {
+    const auto devices = ObserveRdmaDevices(root);
+    if (std::any_of(devices.begin(), devices.end(), IsUsableEfa)) {
+      options.provider = "efa";
+    }
+  }
+  return options;
 }
 
 Result<std::vector<InterfaceBytes>> ObserveInterfaceBytes(const std::string& root) {

@@ -1,0 +1,25 @@
+#include "cmd/dlc-probe/fabric_steps.h"
+
+namespace dlc {
+namespace {
+
+Error BuiltWithout() {
+  return {ErrorCode::kUnsupported, "this dlc-probe was built without libfabric's headers",
+          "build it where libfabric-dev is installed"};
+}
+
+}  // namespace
+
+Result<std::string> RunFabricNode(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+Result<std::string> RunFabricPairs(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+Result<std::string> RunFabricCollectives(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+}  // namespace dlc
