@@ -6,6 +6,7 @@
 
 #include "cmd/dlc-probe/fabric_parameters.h"
 #include "cmd/dlc-probe/fabric_steps.h"
+#include "cmd/dlc-probe/gpu_steps.h"
 #include "probes/node/storage/checkpoint_tree.h"
 #include "probes/node/storage/storage_shared.h"
 #include "probes/node/storage/storage_speed.h"
@@ -92,6 +93,10 @@ Result<std::string> RunCheckpointTree(const StepContext& context) {
 
 constexpr StepKind kKinds[] = {
     {"meet", true, Meet, Adopt<Meeting, &RankObservations::meet>, NoParameters, NoPath},
+    {"gpu-node", false, RunGpuNode, Adopt<GpuNode, &RankObservations::gpu_node>, NoParameters,
+     NoPath},
+    {"gpu-compute", false, RunGpuCompute, Adopt<GpuCompute, &RankObservations::gpu_compute>,
+     CheckGpuComputeStep, NoPath},
     {"fabric-node", false, RunFabricNode, Adopt<NodeFabric, &RankObservations::fabric_node>,
      NoParameters, NoPath},
     {"fabric-pairs", true, RunFabricPairs, Adopt<FabricExperiment, &RankObservations::fabric_pairs>,

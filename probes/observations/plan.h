@@ -24,7 +24,7 @@ struct PlanStep {
 /// "never-arrive", "wrong-secret", "exit". In a step: "exit", "crash" (SIGSEGV), "kill" (SIGKILL),
 /// "sleep" (for ever), "exit-rank" (the whole rank dies), "other-directory" (another directory is
 /// mounted over the storage path, in the step's own mount namespace), "flip-bit" (in the data that
-/// the rank gives).
+/// the rank gives; of "gpu-compute", in the memory).
 struct RankPlan {
   std::string run_id;        ///< 16 hex digits
   int join_deadline_ms = 0;  ///< for all ranks to meet
@@ -59,6 +59,17 @@ struct FabricCollectivesParameters {
   int iterations = 0;
 
   bool operator==(const FabricCollectivesParameters&) const = default;
+};
+
+/// Of "gpu-compute".
+struct GpuComputeParameters {
+  double seconds = 0;       ///< per GPU, about; 0: 10
+  double memory_share = 0;  ///< of the free memory, tested, at most 0.9; 0: 0.25
+  /// One bit is flipped in this experiment, to see it found: "memory", "transfer", "host-copy",
+  /// "product"; empty: nowhere.
+  std::string plant;
+
+  bool operator==(const GpuComputeParameters&) const = default;
 };
 
 /// Of "storage-shared". Files are made in `<path>/.dlc-check-<run id>/` only.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "probes/observations/fabric.h"
+#include "probes/observations/gpu.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/storage.h"
 
@@ -79,6 +80,8 @@ struct RankObservations {
   Observed<std::string> rendezvous;
   std::vector<PlantedFault> planted_faults;
   std::vector<ExperimentResult<Meeting>> meet;
+  std::vector<ExperimentResult<GpuNode>> gpu_node;
+  std::vector<ExperimentResult<GpuCompute>> gpu_compute;
   std::vector<ExperimentResult<NodeFabric>> fabric_node;
   std::vector<ExperimentResult<FabricExperiment>> fabric_pairs;
   std::vector<ExperimentResult<FabricExperiment>> fabric_collectives;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "probes/observations/fabric_fields.h"
+#include "probes/observations/gpu_fields.h"
 #include "probes/observations/json_fields.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
@@ -75,6 +76,7 @@ template <> struct FieldsOf<PlantedFault> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[] = {
     F<&RankObservations::facts>("facts"), F<&RankObservations::rendezvous>("rendezvous"),
     F<&RankObservations::planted_faults>("plantedFaults"), F<&RankObservations::meet>("meet"),
+    F<&RankObservations::gpu_node>("gpuNode"), F<&RankObservations::gpu_compute>("gpuCompute"),
     F<&RankObservations::fabric_node>("fabricNode"),
     F<&RankObservations::fabric_pairs>("fabricPairs"),
     F<&RankObservations::fabric_collectives>("fabricCollectives"),
@@ -103,6 +105,10 @@ template <> struct FieldsOf<FabricCollectivesParameters> { static constexpr Fiel
     F<&FabricCollectivesParameters::sizes_bytes>("sizesBytes"),
     F<&FabricCollectivesParameters::warm_up>("warmUp"),
     F<&FabricCollectivesParameters::iterations>("iterations")}; };
+template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
+    F<&GpuComputeParameters::seconds>("seconds"),
+    F<&GpuComputeParameters::memory_share>("memoryShare"),
+    F<&GpuComputeParameters::plant>("plant")}; };
 template <> struct FieldsOf<StorageSharedParameters> { static constexpr Field kFields[] = {
     F<&StorageSharedParameters::path>("path"),
     F<&StorageSharedParameters::visible_within_ms>("visibleWithinMs")}; };
