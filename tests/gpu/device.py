@@ -1,0 +1,508 @@
+#!/usr/bin/env python3
+"""What only a real GPU can show. Needs this file, a built dlc-probe and Python 3; takes some minutes.
+
+  device.py [--probe build/debug/bin/dlc-probe] [--kernel-tests build/debug/bin/kernels_cuda_tests] [--out DIR]
+
+Runs gpu-node and gpu-compute on one rank and on two, with a bit flipped in every experiment, with CUDA_VISIBLE_DEVICES in
+many forms, without NVML, without libcuda, beside a process that holds most of the memory; compares with nvidia-smi, and
+bandwidths with PyTorch where that can be imported. Every comparison is printed; documents go to --out ($OUT). Exits 1 on any
+mismatch, and 2 where there is no GPU: that is no pass."""
+
+import argparse
+import csv
+import io
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUDGET = 10  # seconds per GPU
+PLENTY = 240
+mismatches = []
+facts = {}  # all numbers, for one summary at the end
+
+
+def check(good, what, detail=""):
+    print(("ok        " if good else "MISMATCH  ") + what + (f": {detail}" if detail != "" else ""), flush=True)
+    if not good:
+        mismatches.append(f"{what}: {detail}")
+    return good
+
+
+def note(what, detail):
+    print(f"note      {what}: {detail}", flush=True)
+    facts[what] = detail
+
+
+def title(text):
+    print(f"\n== {text}", flush=True)
+
+
+# --- dlc-probe
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def step(kind, deadline_s, name=None, **parameters):
+    return {"name": name or kind, "kind": kind, "deadlineMs": int(deadline_s * 1000), "parameters": parameters}
+
+
+def run(label, steps, ranks=1, faults=(), env=None, unset=()):
+    """The observations of every rank."""
+    plan = json.dumps({"apiVersion": "dlc-check/rank-plan/v1", "runId": secrets.token_hex(8), "joinDeadlineMs": 20000,
+                       "steps": steps, "faults": list(faults)})
+    port, secret, processes = free_port(), secrets.token_hex(16), []
+    for rank in range(ranks):
+        with tempfile.TemporaryFile("w+") as file:
+            file.write(plan)
+            file.seek(0)
+            whole = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                         MASTER_PORT=str(port), DLC_CHECK_RUN_SECRET=secret, **(env or {}))
+            for name in unset:
+                whole.pop(name, None)
+            processes.append(subprocess.Popen([args.probe, "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, text=True, env=whole))
+    seen = []
+    for rank, process in enumerate(processes):
+        out, err = process.communicate(timeout=PLENTY)
+        check(process.returncode == 0, f"{label}: rank {rank} writes its document", f"exit code {process.returncode} {err}")
+        lines = out.splitlines()
+        document = json.loads(lines[-1]) if lines else {}
+        with open(os.path.join(args.out, f"{label}-{rank}.json"), "w") as file:
+            json.dump(document, file, indent=1)
+        seen.append(document["ranks"][0]["seen"]["value"])
+    return seen
+
+
+def value(observed, default=None):
+    return observed.get("value", default) if observed["state"] == "seen" else default
+
+
+def reason(observed):
+    return observed.get("error", observed.get("why", {})).get("message", "")
+
+
+def node_of(rank, index=0):
+    return value(rank["gpuNode"][index]["seen"])
+
+
+def compute_of(rank, index=0):
+    return value(rank["gpuCompute"][index]["seen"])
+
+
+# --- what a healthy GPU's work looks like
+
+def wrongs(work):
+    """Wrong words or elements by experiment."""
+    found = {f"memory {p['pattern']}": p.get("wrongWords", 0) for p in work.get("memory", [])}
+    found.update({t["operation"]: t.get("wrongWords", 0) for t in work.get("transfers", [])})
+    product = value(work["product"])
+    if product:
+        found["product"] = product.get("wrongElements", 0)
+        found["reference"] = product.get("hostWrongElements", 0)
+    return found
+
+
+def check_complete(label, work):
+    check(work["failure"].get("code", 0) == 0, f"{label}: no CUDA failure", work["failure"])
+    caught = {t["experiment"]: t.get("caught", False) for t in work.get("selfTests", [])}
+    check(len(caught) == 5 and all(caught.values()), f"{label}: every verifier caught its planted bit", caught)
+    names = sorted(wrongs(work))
+    check(names == sorted(["memory address", "memory walking-one", "memory walking-zero", "memory random", "read", "write",
+                           "copy", "memcpy", "host-to-device", "device-to-host", "product", "reference"]),
+          f"{label}: every experiment ran", ", ".join(names))
+
+
+def check_clean(label, compute):
+    check(compute["failure"].get("code", 0) == 0, f"{label}: GPUs are counted", compute["failure"])
+    for work in compute.get("gpus", []):
+        check_complete(label, work)
+        bad = {k: v for k, v in wrongs(work).items() if v}
+        check(not bad, f"{label}: nothing is wrong", bad)
+
+
+def speeds(work):
+    return {t["operation"]: t["bytesPerSecond"] for t in work.get("transfers", [])}
+
+
+# --- nvidia-smi
+
+def smi(*arguments):
+    done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60)
+    return done.stdout
+
+
+def query(what, fields):
+    rows = csv.reader(io.StringIO(smi(f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits")))
+    return [dict(zip(fields, (cell.strip() for cell in row))) for row in rows if row]
+
+
+GPU_FIELDS = ["index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "persistence_mode", "compute_mode",
+              "compute_cap", "mig.mode.current", "ecc.mode.current", "ecc.errors.corrected.volatile.total",
+              "ecc.errors.uncorrected.volatile.total", "ecc.errors.corrected.aggregate.total",
+              "ecc.errors.uncorrected.aggregate.total", "enforced.power.limit", "pcie.link.gen.max", "pcie.link.width.max",
+              "clocks.max.sm", "clocks_event_reasons.active", "temperature.gpu", "power.draw", "memory.used",
+              "pcie.link.gen.current", "pcie.link.width.current", "utilization.gpu"]
+
+
+def same(label, field, ours, theirs, convert=str):
+    """`ours` is an observation; nvidia-smi says [N/A] for what a GPU does not have."""
+    if theirs.startswith("[") or theirs in ("N/A", ""):
+        check(ours["state"] == "error", f"{label} {field}", f"nvidia-smi {theirs}, dlc-probe {ours}")
+        return
+    seen = value(ours)
+    wanted = convert(theirs)
+    close = isinstance(wanted, float) and seen is not None and abs(seen - wanted) < 0.51
+    check(seen == wanted or close, f"{label} {field}", f"nvidia-smi {theirs}, dlc-probe {seen} {reason(ours)}")
+
+
+def part(observed, key, default):
+    """One member of an observed struct, as an observation."""
+    seen = value(observed)
+    return observed if seen is None else {"state": "seen", "value": seen.get(key, default)}
+
+
+def compare_with_smi(node):
+    title("dlc-probe and nvidia-smi tell the same")
+    with open(os.path.join(args.out, "nvidia-smi-q.txt"), "w") as file:
+        file.write(smi("-q"))
+    print(smi("topo", "-m"))
+    rows = query("gpu", GPU_FIELDS)
+    gpus = value(node["nvml"]["gpus"], [])
+    check(len(rows) == len(gpus) == value(node["nvml"]["counted"]), "GPUs counted", f"{len(rows)} by nvidia-smi, {len(gpus)}")
+    for row, gpu in zip(rows, gpus):
+        label = f"GPU {row['index']}"
+        print(json.dumps(row))
+        on = {"Enabled": True, "Disabled": False}.get
+        same(label, "uuid", gpu["uuid"], row["uuid"])
+        same(label, "name", gpu["name"], row["name"])
+        same(label, "pci", gpu["pciAddress"], row["pci.bus_id"])
+        same(label, "compute capability", gpu["computeCapability"], row["compute_cap"])
+        mib = value(gpu["memory"], {}).get("totalBytes", 0) / 2**20
+        check(abs(mib - float(row["memory.total"])) < 1, f"{label} memory", f"{row['memory.total']} MiB, {mib}")
+        same(label, "persistence", gpu["persistence"], row["persistence_mode"], on)
+        same(label, "compute mode", gpu["computeMode"], row["compute_mode"],
+             lambda t: {"Default": "default", "Prohibited": "prohibited"}.get(t, t.lower().replace("_", "-")))
+        same(label, "MIG", part(gpu["mig"], "enabled", False), row["mig.mode.current"], on)
+        same(label, "ECC", part(gpu["ecc"], "enabled", False), row["ecc.mode.current"], on)
+        for ours, theirs in [("volatileCorrected", "corrected.volatile"), ("volatileUncorrected", "uncorrected.volatile"),
+                             ("aggregateCorrected", "corrected.aggregate"), ("aggregateUncorrected", "uncorrected.aggregate")]:
+            same(label, f"ECC {theirs}", part(gpu["ecc"], ours, 0), row[f"ecc.errors.{theirs}.total"], int)
+        same(label, "power limit", gpu["powerLimitWatts"], row["enforced.power.limit"], float)
+        same(label, "PCIe max generation", gpu["maxPcieGeneration"], row["pcie.link.gen.max"], int)
+        same(label, "PCIe max width", gpu["maxPcieWidth"], row["pcie.link.width.max"], int)
+        same(label, "max SM clock", gpu["maxSmClockHz"], row["clocks.max.sm"], lambda t: int(t) * 1_000_000)
+        same("driver", "version", node["nvml"]["driverVersion"], row["driver_version"])
+        print("raw       state now:", json.dumps(gpu["state"]))
+        print("raw       NVLink:", json.dumps(gpu["nvlinks"]), "fabric:", json.dumps(gpu["fabric"]))
+        print("raw       retired:", json.dumps(gpu["retiredPages"]), "processes:", json.dumps(gpu["processes"]))
+    names = ["gpu_uuid", "remapped_rows.correctable", "remapped_rows.uncorrectable", "remapped_rows.pending",
+             "remapped_rows.failure"]
+    for row in query("remapped-rows", names):
+        print(json.dumps(row))
+        ours = [gpu for gpu in gpus if value(gpu["uuid"]) == row.get("gpu_uuid")]
+        for gpu in ours:
+            same("remapped", "correctable", part(gpu["remappedRows"], "correctable", 0), row[names[1]], int)
+            same("remapped", "uncorrectable", part(gpu["remappedRows"], "uncorrectable", 0), row[names[2]], int)
+            same("remapped", "pending", part(gpu["remappedRows"], "pending", False), row[names[3]], lambda t: t not in ("No", "0"))
+            same("remapped", "failure", part(gpu["remappedRows"], "failed", False), row[names[4]], lambda t: t not in ("No", "0"))
+    print("raw       peers:", json.dumps(node["nvml"]["peers"]))
+
+
+def check_node(node):
+    title("the node as one process sees it")
+    uuids = [value(gpu["uuid"]) for gpu in value(node["nvml"]["gpus"], [])]
+    cuda = value(node["cuda"]["gpus"], [])
+    check(node["cuda"]["failure"].get("code", 0) == 0, "libcuda works", node["cuda"]["failure"])
+    check(bool(cuda) and {gpu["uuid"] for gpu in cuda} <= set(uuids), "CUDA's GPUs are NVML's, by uuid",
+          f"{[g['uuid'] for g in cuda]} of {uuids}")
+    check(node["cudaVisibleDevices"].get("expected") == len(cuda), "CUDA shows as many as expected", node["cudaVisibleDevices"])
+    check(value(node["kernelModule"]) == value(node["nvml"]["driverVersion"]), "kernel module and NVML are of one driver",
+          f"{node['kernelModule']} {node['nvml']['driverVersion']}")
+    library = value(node["cuda"]["library"], {})
+    check(os.path.realpath(library.get("path", "")) in node["cuda"].get("mapped", []) and library.get("version"),
+          "the libcuda in use is mapped, its version in its name", f"{library} {node['cuda'].get('mapped')}")
+    numbers = [file for file in value(node["deviceFiles"], []) if "number" in file]
+    check(any(file.get("usable") for file in numbers), "a device file opens", numbers)
+    minors = sorted(value(gpu["minorNumber"]) for gpu in value(node["nvml"]["gpus"], []) if value(gpu["uuid"]))
+    note("minor numbers of permitted GPUs, and device files", f"{minors} {[(f['path'], f.get('usable')) for f in numbers]}")
+    note("CUDA", {"driver": value(node["cuda"]["driverVersion"]), "runtime of the image": node["cuda"]["imageRuntime"],
+                  "compat in use": node["cuda"].get("compat", False), "compat file": node["cuda"]["compatFile"]})
+    note("NVML", value(node["nvml"]["library"]))
+    note("NVIDIA_VISIBLE_DEVICES", node["nvidiaVisibleDevices"])
+
+
+def check_compute(compute):
+    title("one rank, all GPUs, one budget each")
+    check_clean("alone", compute)
+    for work in compute.get("gpus", []):
+        label = f"{work['name']} {work['uuid']}"
+        fast = speeds(work)
+        check(fast["copy"] >= 0.95 * fast["memcpy"], "copy kernel at least 95 % of cudaMemcpy",
+              f"{fast['copy'] / 1e12:.3f} of {fast['memcpy'] / 1e12:.3f} TB/s")
+        for name, rate in fast.items():
+            note(f"{name}, GB/s", round(rate / 1e9, 2))
+        product = value(work["product"], {})
+        note("product, TFLOP/s", {"mean": round(product.get("operationsPerSecond", 0) / 1e12, 1),
+                                  "best": round(product.get("bestOperationsPerSecond", 0) / 1e12, 1),
+                                  "type": product.get("type"), "products": product.get("products")})
+        tested = sum(p["bytes"] for p in work["memory"]) / 4
+        check(abs(tested - compute["memoryShare"] * work["freeBytes"]) < 64, "the tested share is what was asked for",
+              f"{tested / 2**30:.1f} GiB of {work['freeBytes'] / 2**30:.1f} free")
+        for one in work["memory"]:
+            note(f"pattern {one['pattern']}, s", {"write": round(one["writeSeconds"], 4), "read": round(one["readSeconds"], 4)})
+        for name in ("duringCopies", "duringProducts"):
+            check(work[name]["state"] == "seen", f"NVML was asked {name}", reason(work[name]))
+            note(f"{name} of {label}", value(work[name]))
+        check(work["seconds"] <= BUDGET * 1.5, "the budget is kept", f"{work['seconds']:.1f} s of {BUDGET}")
+        note("processes before ours", work["otherProcesses"])
+    check(compute["gpuSeconds"] > 0, "GPU-seconds are told", compute["gpuSeconds"])
+    return speeds(compute["gpus"][0]), value(compute["gpus"][0]["product"], {})
+
+
+def two_ranks():
+    title("two ranks at once")
+    ranks = run("two-ranks", [step("meet", 20), step("gpu-node", 30), step("gpu-compute", 90, seconds=3)], ranks=2)
+    for number, rank in enumerate(ranks):
+        compute = compute_of(rank)
+        check(len(compute.get("gpus", [])) == 1, f"rank {number} has one GPU", [g.get("uuid") for g in compute.get("gpus", [])])
+        check_clean(f"rank {number}", compute)
+        note(f"rank {number} on {compute['gpus'][0]['uuid']}, GB/s", {k: round(v / 1e9, 1) for k, v in speeds(compute["gpus"][0]).items()})
+
+
+PLANTS = {"memory": ["memory address", "memory walking-one", "memory walking-zero", "memory random"],
+          "transfer": ["write", "copy", "memcpy"], "host-copy": ["host-to-device", "device-to-host"], "product": ["product"]}
+
+
+def planted():
+    title("one flipped bit in each experiment is found there, alone")
+    steps = [step("gpu-compute", 60, name=f"plant-{plant}", seconds=2, memoryShare=0.05, plant=plant) for plant in PLANTS]
+    steps.append(step("gpu-compute", 60, name="by-fault", seconds=2, memoryShare=0.05))
+    rank = run("planted", steps, faults=[{"rank": 0, "step": "by-fault", "kind": "flip-bit"}])[0]
+    for index, plant in enumerate([*PLANTS, "memory"]):
+        compute = compute_of(rank, index)
+        check(compute["planted"] == plant, "the document says what was planted", compute["planted"])
+        for work in compute["gpus"]:
+            check_complete(f"planted in {plant}", work)
+            bad = {k: v for k, v in wrongs(work).items() if v}
+            check(bad == {name: 1 for name in PLANTS[plant]}, f"planted in {plant}: found once, there and nowhere else", bad)
+            for one in work["memory"] if plant == "memory" else []:
+                print("raw       ", json.dumps(one))
+                check(int(one["expected"], 16) ^ int(one["reread"], 16) == int(one["flippedBits"], 16) == 1 << 17,
+                      "the flipped bit is named", one["flippedBits"])
+            if plant == "product":
+                print("raw       ", json.dumps(value(work["product"])))
+
+
+def contained():
+    title("a step that dies or hangs costs that step alone")
+    for kind, how in (("crash", "killed"), ("kill", "killed"), ("sleep", "timed-out")):
+        rank = run(f"fault-{kind}", [step("gpu-compute", 6, name="first", seconds=1, memoryShare=0.02),
+                                     step("gpu-compute", 60, name="second", seconds=1, memoryShare=0.02)],
+                   faults=[{"rank": 0, "step": "first", "kind": kind}])[0]
+        first, second = rank["gpuCompute"]
+        check(first["end"]["how"] == how and first["seen"]["state"] == "error", f"{kind}: the step ends as {how}", first["end"])
+        check_clean(f"after {kind}", value(second["seen"]))
+
+
+def visible_variations(uuids):
+    title("CUDA_VISIBLE_DEVICES as CUDA reads it")
+    n, first = len(uuids), uuids[0]
+    everything = ",".join(str(i) for i in range(n))
+    variations = [None, "", "0", str(n), f"0,{n}", f"{n},0", "0,0", "-1", "0,-1", "x", "0,x", "0x", " 0", "00", "+0", everything,
+                  first, first[:12], f"{first},{first}", "GPU-00000000-0000-0000-0000-000000000000",
+                  f"GPU-bad,{first}", f"{first},GPU-bad", f"{first},0", f"0,{first}", "NoDevFiles", "all", "void", ",0", "0,",
+                  first.upper(), "0 ", "MIG-0", "0;1", "0.0", "1e0"]
+    for text in variations:
+        env = {} if text is None else {"CUDA_VISIBLE_DEVICES": text}
+        label = f"visible-{variations.index(text)}"
+        rank = run(label, [step("gpu-node", 30)], env=env, unset=["CUDA_VISIBLE_DEVICES"] if text is None else [])[0]
+        node = node_of(rank)
+        shown = value(node["cuda"]["gpus"])
+        count = len(shown) if shown is not None else 0 if node["cuda"]["failure"].get("code") == 100 else None
+        ours = node["cudaVisibleDevices"]
+        detail = f"CUDA {count} {node['cuda']['failure'].get('name', '')}, expected {ours.get('expected')}, {ours.get('problem', '')}"
+        check(ours.get("expected") == count, f"CUDA_VISIBLE_DEVICES={text!r}", detail)
+
+
+def without(library, expected):
+    title(f"{library} cannot be loaded")
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, library), "w") as file:
+            file.write("not a library, and longer than the header of one " * 20)
+        path = directory + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+        rank = run(f"without-{library}", [step("gpu-node", 30), step("gpu-compute", 60, seconds=1, memoryShare=0.02)],
+                   env={"LD_LIBRARY_PATH": path})[0]
+        expected(node_of(rank), compute_of(rank))
+
+
+def without_nvml(node, compute):
+    check(node["nvml"]["library"]["state"] == "error", "NVML is an error with its reason", reason(node["nvml"]["library"]))
+    check(bool(value(node["cuda"]["gpus"])), "CUDA is seen nevertheless", node["cuda"]["failure"])
+    check("expected" not in node["cudaVisibleDevices"], "what CUDA should show cannot be told", node["cudaVisibleDevices"])
+    check_clean("without NVML", compute)
+    check(compute["gpus"][0]["duringProducts"]["state"] == "error", "the state under load is an error",
+          reason(compute["gpus"][0]["duringProducts"]))
+
+
+def without_cuda(node, compute):
+    check(node["cuda"]["library"]["state"] == "error", "libcuda is an error with its reason", reason(node["cuda"]["library"]))
+    check(bool(value(node["nvml"]["gpus"])), "NVML is seen nevertheless", node["nvml"]["gpus"]["state"])
+    check(compute["failure"].get("code") == 35 and not compute.get("gpus"), "computing fails by name", compute["failure"])
+
+
+HOLD = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    code = getattr(cuda, name)(*arguments)
+    if code: sys.exit(f"{name}: {code}")
+device, context, at = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+call("cuInit", 0)
+call("cuDeviceGet", ctypes.byref(device), 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+call("cuCtxSetCurrent", context)
+call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(free.value - (3 << 30)))
+print("held", free.value - (3 << 30), flush=True)
+sys.stdin.read()
+"""
+
+
+def crowded(alone_free):
+    title("another process holds all memory but 3 GiB")
+    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        line = holder.stdout.readline()
+        if not check(line.startswith("held"), "the other process has its memory", line.strip()):
+            return
+        rank = run("crowded", [step("gpu-node", 30), step("gpu-compute", 60, seconds=2)])[0]
+        work = compute_of(rank)["gpus"][0]
+        check(work["freeBytes"] < 4 << 30, "little is free, and that is told", f"{work['freeBytes'] / 2**30:.2f} GiB of {alone_free / 2**30:.2f}")
+        check_clean("crowded", compute_of(rank))
+        gpu = [g for g in value(node_of(rank)["nvml"]["gpus"], []) if value(g["uuid"]) == work["uuid"]][0]
+        held = value(gpu["memory"], {}).get("usedBytes", 0)
+        check(held > alone_free - (4 << 30), "NVML tells the used memory", f"{held / 2**30:.1f} GiB")
+        note("processes that NVML lists beside the holder", f"{gpu['processes']}, its pid {holder.pid}")
+    finally:
+        holder.communicate("")
+
+
+def torch_reference(fast, product):
+    title("against PyTorch")
+    try:
+        import torch
+    except Exception as e:  # any reason is the same: no reference
+        note("PyTorch", f"not here: {e}")
+        return
+
+    def best(work, seconds=1.5):
+        """Of batches of 8, as dlc-probe times them."""
+        work()
+        torch.cuda.synchronize()
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        total, count, end = 0.0, 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            start.record()
+            for _ in range(8):
+                work()
+            stop.record()
+            stop.synchronize()
+            total, count = total + start.elapsed_time(stop) / 1e3, count + 8
+        return total / count
+
+    a = torch.ones(1 << 30, dtype=torch.uint8, device="cuda")
+    b = torch.empty_like(a)
+    rate = 2 * a.numel() / best(lambda: b.copy_(a))
+    note("torch copy, GB/s", round(rate / 1e9, 1))
+    check(fast["copy"] >= 0.95 * rate, "copy kernel at least 95 % of torch's copy", f"ratio {fast['copy'] / rate:.3f}")
+    host = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    for name, work in (("host-to-device", lambda: device.copy_(host, non_blocking=True)),
+                       ("device-to-host", lambda: host.copy_(device, non_blocking=True))):
+        rate = host.numel() / best(work)
+        note(f"torch {name}, GB/s", round(rate / 1e9, 2))
+        check(fast[name] >= 0.9 * rate, f"{name} at least 90 % of torch's", f"ratio {fast[name] / rate:.3f}")
+    n = product.get("size", 4096)
+    x = torch.randint(-8, 9, (n, n), device="cuda").to(torch.bfloat16)
+    rate = 2 * n**3 / best(lambda: torch.matmul(x, x.T))
+    note(f"torch bfloat16 product of {n}, TFLOP/s", round(rate / 1e12, 1))
+    note("our product of torch's (told, not judged)", round(product.get("operationsPerSecond", 0) / rate, 3))
+
+
+def kernel_tests():
+    title("the kernels' own tests, and compute-sanitizer where it is")
+    if not args.kernel_tests:
+        note("kernel tests", "not given")
+        return
+    done = subprocess.run([args.kernel_tests], capture_output=True, text=True, timeout=PLENTY)
+    check(done.returncode == 0, "kernels_cuda_tests", done.stdout[-600:])
+    check("no CUDA device here" not in done.stdout, "they found a device")
+    if not shutil.which("compute-sanitizer"):
+        note("compute-sanitizer", "not here")
+        return
+    for tool in ("memcheck", "racecheck", "initcheck"):
+        done = subprocess.run(["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "99",
+                               args.kernel_tests], capture_output=True, text=True, timeout=PLENTY)
+        check(done.returncode == 0, f"compute-sanitizer {tool}", (done.stdout + done.stderr)[-400:])
+
+
+def section(work, *arguments):
+    """One part's surprise must not hide what the others show."""
+    try:
+        return work(*arguments)
+    except Exception:  # whatever it is, it is a mismatch
+        traceback.print_exc(file=sys.stdout)
+        check(False, f"{work.__name__} ran to its end", traceback.format_exc(limit=-1).splitlines()[-1])
+        return None
+
+
+def main():
+    if not os.path.exists("/dev/nvidiactl"):
+        print("no /dev/nvidiactl: there is no NVIDIA GPU here, and nothing was shown")
+        return 2
+    print(subprocess.run([args.probe, "--version"], capture_output=True, text=True, check=True).stdout)
+    steps = [step("gpu-node", 30), step("gpu-compute", BUDGET * 8 + 60, seconds=BUDGET), step("gpu-node", 30, name="after")]
+    rank = run("alone", steps)[0]
+    node, after, compute = node_of(rank), node_of(rank, 1), compute_of(rank)
+    uuids = [value(gpu["uuid"]) for gpu in value(node["nvml"]["gpus"], []) if value(gpu["uuid"])]
+    section(check_node, node)
+    section(compare_with_smi, after)
+    measured = section(check_compute, compute)
+    if measured:
+        section(torch_reference, *measured)
+    section(two_ranks)
+    section(planted)
+    section(contained)
+    section(visible_variations, uuids)
+    section(without, "libnvidia-ml.so.1", without_nvml)
+    section(without, "libcuda.so.1", without_cuda)
+    section(crowded, compute["gpus"][0]["freeBytes"])
+    section(kernel_tests)
+    title("summary")
+    with open(os.path.join(args.out, "summary.json"), "w") as file:
+        json.dump({"mismatches": mismatches, "facts": facts}, file, indent=1, default=str)
+    print(f"{len(mismatches)} mismatches")
+    for line in mismatches:
+        print("  " + line)
+    return 1 if mismatches else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--probe", default="build/debug/bin/dlc-probe")
+    parser.add_argument("--kernel-tests", default="")
+    parser.add_argument("--out", default=os.environ.get("OUT", "."))
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    sys.exit(main())
