@@ -49,6 +49,54 @@ FabricExperiment SampleExperiment() {
   return experiment;
 }
 
+GpuNode SampleGpuNode() {
+  NvmlGpu gpu;
+  gpu.index = 1;
+  gpu.uuid = std::string("GPU-1");
+  gpu.memory = GpuMemory{10, 3};
+  gpu.mig = GpuMigMode{true, true};
+  gpu.mig_devices = std::vector<GpuMigDevice>{{"MIG-1", std::string("slice"), GpuMemory{5, 1}}};
+  gpu.persistence = false;
+  gpu.ecc = GpuEcc{true, 1, 2, 3, 4};
+  gpu.remapped_rows = GpuRemappedRows{1, 2, true, true};
+  gpu.retired_pages = GpuRetiredPages{1, 2, true};
+  gpu.state.clocks_event_reasons = std::int64_t{0x80};
+  gpu.nvlinks = std::vector<GpuNvLink>{{0, true}, {1, false}};
+  gpu.fabric = GpuFabricState{"completed", 1, 2, "00ff", 3};
+  gpu.processes = std::vector<GpuProcess>{{42, std::int64_t{0}}, {43, std::nullopt}};
+  GpuNode node;
+  node.device_files = std::vector<GpuDeviceFile>{{"/dev/nvidia0", 0, true, ""},
+                                                 {"/dev/nvidiactl", std::nullopt, false, "EPERM"}};
+  node.nvidia_visible_devices = {true, ""};
+  node.cuda_visible_devices = {{true, "0,x"}, {{"0", ""}, {"x", "is not a number"}}, 0, "hidden"};
+  node.kernel_module = Error{ErrorCode::kNotFound, "none", "look"};
+  node.nvml.failure_code = 18;
+  node.nvml.gpus = std::vector<NvmlGpu>{gpu};
+  node.nvml.peers = std::vector<GpuPeer>{{0, 1, std::string("ok"), {}, {}, std::string("node")}};
+  node.cuda.library = LoadedLibrary{"/x/compat/libcuda.so.580", "580", "ab"};
+  node.cuda.mapped = {"/x/compat/libcuda.so.580"};
+  node.cuda.compat = true;
+  node.cuda.failure = {802, "CUDA_ERROR_SYSTEM_NOT_READY", "cuInit", "text", "meaning"};
+  node.cuda.gpus = std::vector<CudaGpu>{{1, "GPU-1", "L4", "0000:30:00.0", "8.9", 10}};
+  node.cuda.probe_runtime_version = 13000;
+  return node;
+}
+
+GpuCompute SampleGpuCompute() {
+  GpuWork work;
+  work.ordinal = 1;
+  work.uuid = "GPU-1";
+  work.other_processes = std::vector<GpuProcess>{{42, std::int64_t{7}}};
+  work.self_tests = {{"memory", true}, {"product", false}};
+  work.memory = {{"random", 64, 1, 8, "0x1", "0x2", "0x3", 0.5, 0.25}};
+  work.transfers = {{"copy", 128, 8, 1.5, 2.5, 1}};
+  work.product = GpuProduct{256, "bfloat16", 3, 1.5, 2.5, 9, 1, 2, 3, 4, 5, 6, 7};
+  work.during_copies = Error{ErrorCode::kUnsupported, "no", ""};
+  work.failure = {719, "cudaErrorLaunchFailure", "a kernel", "text", "meaning"};
+  work.seconds = 1.5;
+  return {10, 0.25, "memory", 2, {100, "cudaErrorNoDevice", "c", "t", "m"}, {work}, 1.5};
+}
+
 RankRun SampleRun() {
   RankObservations seen;
   seen.facts = {1, 2, 0, "pod-1", "boot", 42, 1000, 1000, "6.1", "glibc 2.34", "0.1.0"};
@@ -57,6 +105,8 @@ RankRun SampleRun() {
   seen.meet = {{"meet",
                 {"killed", -1, 9, "SIGKILL", true, true, "half way", 1.5},
                 Error{ErrorCode::kUnavailable, "killed", "look"}}};
+  seen.gpu_node = {{"gpus", {}, SampleGpuNode()}};
+  seen.gpu_compute = {{"work", {}, SampleGpuCompute()}};
   seen.fabric_node = {{"node", {}, SampleNodeFabric()}};
   seen.fabric_pairs = {{"pairs", {}, SampleExperiment()}};
   seen.fabric_collectives = {{"collectives", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
