@@ -43,7 +43,7 @@ const char* ReasonCode(ErrorCode code) {
 }
 
 std::string OpText(const Assertion& assertion) {
-  const std::string limit = AssertedValueText(assertion.limit);
+  std::string limit = AssertedValueText(assertion.limit);
   switch (assertion.op) {
     case Op::kEq:
       return limit;
@@ -75,8 +75,9 @@ void Word(Finding& finding) {
     }
     const std::string unit = assertion.unit.empty() ? "" : " " + assertion.unit;
     const std::string separator = finding.expected.empty() ? "" : "; ";
-    finding.expected += separator + assertion.metric + " " + OpText(assertion) + unit;
-    finding.actual += separator + AssertedValueText(assertion.observed) + unit;
+    finding.expected.append(separator).append(assertion.metric).append(" ");
+    finding.expected.append(OpText(assertion)).append(unit);
+    finding.actual.append(separator).append(AssertedValueText(assertion.observed)).append(unit);
   }
 }
 

@@ -56,6 +56,7 @@ class Judge {
   Finding& NotApplicable(std::string_view rule, Subject subject, std::string message);
   /// Unknown, worded from an observation that was not seen. Precondition: !observed.seen().
   template <class T>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): moved on, which a template hides from it
   Finding& Unseen(std::string_view rule, Subject subject, std::string_view what,
                   const Observed<T>& observed) {
     return observed.failed() ? UnseenError(rule, std::move(subject), what, observed.error())

@@ -40,12 +40,12 @@ std::optional<std::string> WheelName(std::string_view text) {
 }
 
 std::optional<std::string> EggName(std::string_view text) {
-  constexpr std::string_view mark = "#egg=";
-  const auto at = text.find(mark);
+  constexpr std::string_view kMark = "#egg=";
+  const auto at = text.find(kMark);
   if (at == std::string_view::npos) {
     return std::nullopt;
   }
-  const std::string_view rest = text.substr(at + mark.size());
+  const std::string_view rest = text.substr(at + kMark.size());
   const std::string_view name = rest.substr(0, rest.find_first_of("&[; "));
   if (!IsName(name)) {
     return std::nullopt;
@@ -102,8 +102,8 @@ bool IsDirectReference(const RequestedPackage& package) {
 
 bool OptionBringsPackages(std::string_view option) {
   // "-rfile", "-r file", "--requirement=file": pip takes each of them.
-  constexpr std::array<std::string_view, 2> long_forms = {"--requirement", "--editable"};
-  const bool is_long = std::any_of(long_forms.begin(), long_forms.end(),
+  constexpr std::array<std::string_view, 2> kLongForms = {"--requirement", "--editable"};
+  const bool is_long = std::any_of(kLongForms.begin(), kLongForms.end(),
                                    [&](std::string_view name) { return option.starts_with(name); });
   return is_long || option.starts_with("-r") || option.starts_with("-e");
 }

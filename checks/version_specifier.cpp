@@ -135,17 +135,17 @@ class VersionReader {
 
   void ReadPre(Version& version) {
     // Longer words first.
-    static constexpr std::array<std::string_view, 8> words = {"alpha", "beta", "preview", "pre",
-                                                              "rc",    "a",    "b",       "c"};
-    if (const auto tagged = TakeTagged(words)) {
+    static constexpr std::array<std::string_view, 8> kWords = {"alpha", "beta", "preview", "pre",
+                                                               "rc",    "a",    "b",       "c"};
+    if (const auto tagged = TakeTagged(kWords)) {
       const char letter = tagged->first.front();
       version.pre = {letter == 'a' ? 0 : letter == 'b' ? 1 : 2, tagged->second};
     }
   }
 
   void ReadPost(Version& version) {
-    static constexpr std::array<std::string_view, 3> words = {"post", "rev", "r"};
-    if (const auto tagged = TakeTagged(words)) {
+    static constexpr std::array<std::string_view, 3> kWords = {"post", "rev", "r"};
+    if (const auto tagged = TakeTagged(kWords)) {
       version.post = tagged->second;
     } else if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] >= '0' && rest_[1] <= '9') {
       Take("-");  // "1.0-1" is 1.0.post1
@@ -154,8 +154,8 @@ class VersionReader {
   }
 
   void ReadDev(Version& version) {
-    static constexpr std::array<std::string_view, 1> words = {"dev"};
-    if (const auto tagged = TakeTagged(words)) {
+    static constexpr std::array<std::string_view, 1> kWords = {"dev"};
+    if (const auto tagged = TakeTagged(kWords)) {
       version.dev = tagged->second;
     }
   }

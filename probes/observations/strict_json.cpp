@@ -135,8 +135,9 @@ Result<nlohmann::ordered_json> ParseStrictJson(std::string_view bytes, const Jso
     return Error{ErrorCode::kInvalidInput, "JSON starts with a byte order mark", ""};
   }
   // Not Json::sax_parse: that brings the binary formats along, and with them libm into dlc-probe.
-  auto input = nlohmann::detail::input_adapter(bytes.begin(), bytes.end());
-  nlohmann::detail::parser<Json, decltype(input)> parser(std::move(input));
+  const auto input = nlohmann::detail::input_adapter(bytes.begin(), bytes.end());
+  nlohmann::detail::parser<Json, std::remove_const_t<decltype(input)>> parser(
+      std::remove_const_t<decltype(input)>{input});
   if (!parser.sax_parse(&sax, true)) {
     return Error{ErrorCode::kInvalidInput, sax.problem().empty() ? "malformed JSON" : sax.problem(),
                  ""};

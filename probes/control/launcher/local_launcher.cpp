@@ -127,7 +127,7 @@ Result<void> LocalLauncher::Start(const LaunchRequest& request, Deadline /*deadl
     }
     std::swap(listener.fd, listening->fd);
   }
-  const auto started = StartAll(*program, listener.fd, port);
+  auto started = StartAll(*program, listener.fd, port);
   if (!started) {
     KillAll();
     ranks_.clear();

@@ -135,7 +135,9 @@ std::vector<std::string> Environment(const ProbeStart& start) {
     }
   }
   for (const auto& [name, value] : added) {
-    variables.push_back(name + "=" + value);
+    std::string& variable = variables.emplace_back(name);
+    variable += "=";
+    variable += value;
   }
   return variables;
 }
@@ -147,7 +149,7 @@ std::vector<std::string> Environment(const ProbeStart& start) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   const bool placed =
       getppid() == parent && (fds.netns < 0 || setns(fds.netns, CLONE_NEWNET) == 0) &&
       dup2(fds.plan, STDIN_FILENO) >= 0 && dup2(fds.out_write, STDOUT_FILENO) >= 0 &&
@@ -180,6 +182,7 @@ Result<ProbeProcess> ProbeProcess::Start(const ProbeStart& start) {
   std::vector<std::string> variables = Environment(start);
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> list;
+    list.reserve(texts.size() + 1);
     for (std::string& text : texts) {
       list.push_back(text.data());
     }
@@ -214,6 +217,7 @@ ProbeProcess::ProbeProcess(ProbeProcess&& other) noexcept
       last_progress_(std::move(other.last_progress_)),
       document_(std::move(other.document_)) {}
 
+// NOLINTNEXTLINE(bugprone-exception-escape): see the declaration
 ProbeProcess::~ProbeProcess() {
   if (pid_ > 0) {
     Kill();
@@ -254,7 +258,8 @@ std::optional<std::string> TakeFirstLine(std::string& buffer) {
 
 }  // namespace
 
-void ProbeProcess::TakeLine(std::string line, const std::function<void(RankEvent)>& on_event) {
+void ProbeProcess::TakeLine(const std::string& line,
+                            const std::function<void(RankEvent)>& on_event) {
   if (line.starts_with("{\"apiVersion\"")) {
     document_ = ParseRankRun(line);
     return;
@@ -276,7 +281,7 @@ void ProbeProcess::TakeLine(std::string line, const std::function<void(RankEvent
 void ProbeProcess::ReadOut(const std::function<void(RankEvent)>& on_event) {
   Drain(out_fd_, out_);
   while (auto line = TakeFirstLine(out_)) {
-    TakeLine(std::move(*line), on_event);
+    TakeLine(*line, on_event);
   }
   if (out_.size() > kMaxLineBytes) {
     out_.clear();

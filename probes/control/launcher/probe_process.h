@@ -35,6 +35,7 @@ class ProbeProcess {
   ProbeProcess(const ProbeProcess&) = delete;
   ProbeProcess& operator=(const ProbeProcess&) = delete;
   /// Kills and reaps.
+  // NOLINTNEXTLINE(bugprone-exception-escape): only when memory has run out, where ending is right
   ~ProbeProcess();
 
   /// To poll: stdout, stderr (-1 once closed).
@@ -56,7 +57,7 @@ class ProbeProcess {
  private:
   ProbeProcess(int rank, pid_t pid, int out_fd, int err_fd)
       : rank_(rank), pid_(pid), out_fd_(out_fd), err_fd_(err_fd) {}
-  void TakeLine(std::string line, const std::function<void(RankEvent)>& on_event);
+  void TakeLine(const std::string& line, const std::function<void(RankEvent)>& on_event);
 
   int rank_;
   pid_t pid_;

@@ -136,9 +136,11 @@ std::vector<std::string> ProcessLauncher::CleanUp(Deadline deadline) {
     }
     struct stat info {};
     if (lstat(directory.c_str(), &info) == 0) {
-      left.push_back(directory + " is still there" +
-                     (failure ? " (" + failure.message() + ")" : "") + ": rm -rf '" + directory +
-                     "'");
+      std::string line = directory + " is still there";
+      if (failure) {
+        line += " (" + failure.message() + ")";
+      }
+      left.push_back(line.append(": rm -rf '").append(directory).append("'"));
     }
   }
   return left;

@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kDeathPatience{3'000};
   }
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   int code = 1;
   try {

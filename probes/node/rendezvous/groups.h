@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "probes/node/rendezvous/protocol.h"
@@ -47,7 +48,7 @@ class Groups {
     PeerId to;
     std::string frame;
   };
-  std::vector<Reply> TakeReplies() { return std::move(replies_); }
+  std::vector<Reply> TakeReplies() { return std::exchange(replies_, {}); }
 
  private:
   struct Member {

@@ -96,6 +96,78 @@ Card ReadCard(const std::string& bytes) {
   return card;
 }
 
+/// 0 or an errno, as all of the trial.
+int OrErrno(bool done) {
+  return done ? 0 : errno;
+}
+
+/// The later operations are not tried once one has failed.
+template <class... Operation>
+int FirstFailure(int failure, Operation... operations) {
+  ((failure = failure != 0 ? failure : operations()), ...);
+  return failure;
+}
+
+int MakeDirectory(const std::string& name) {
+  return OrErrno(mkdir(name.c_str(), 0777) == 0 || errno == EEXIST);
+}
+
+/// A file of ours, written and renamed as a checkpoint's is.
+class TrialFile {
+ public:
+  explicit TrialFile(std::string home)
+      : home_(std::move(home)), draft_(home_ + "/draft"), final_(home_ + "/final") {}
+
+  int MakeHome() const { return MakeDirectory(home_); }
+  int Create() {
+    fd_.Reset(OpenNew());
+    return OrErrno(static_cast<bool>(fd_));
+  }
+  int RefuseExisting() const {
+    const UniqueFd again(OpenNew());
+    return again ? ENOTSUP : OrErrno(errno == EEXIST);
+  }
+  int Write(const std::string& content) { return WriteAll(fd_.get(), content); }
+  /// 0 in `uid` when it fails.
+  int Owner(std::int64_t& uid) const {
+    struct stat info {};
+    const int failure = OrErrno(fstat(fd_.get(), &info) == 0);
+    uid = info.st_uid;
+    return failure;
+  }
+  int Sync() { return OrErrno(fsync(fd_.get()) == 0); }
+  /// NFS may tell of a full disk or quota only here.
+  int Close() { return OrErrno(close(fd_.Release()) == 0); }
+  int Rename() const { return OrErrno(rename(draft_.c_str(), final_.c_str()) == 0); }
+  int SyncHome() const { return SyncDirectory(home_); }
+  int Holds(const std::string& expected) const {
+    std::string content;
+    const int failure = ReadWhole(final_, kTrialBytes, content);
+    return FirstFailure(failure, [&] { return content == expected ? 0 : EIO; });
+  }
+  int Replace(const std::string& content) {
+    return FirstFailure(
+        Create(), [&] { return Write(content); }, [&] { return Sync(); }, [&] { return Close(); },
+        [&] { return Rename(); });
+  }
+  int Delete() const {
+    if (unlink(final_.c_str()) != 0) {
+      return errno;
+    }
+    return access(final_.c_str(), F_OK) != 0 && errno == ENOENT ? 0 : EBUSY;
+  }
+
+ private:
+  int OpenNew() const {
+    return open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
+
+  std::string home_;
+  std::string draft_;
+  std::string final_;
+  UniqueFd fd_;
+};
+
 class SharedProbe {
  public:
   SharedProbe(const StorageSharedParameters& parameters, const StorageViewer& viewer,
@@ -164,63 +236,25 @@ void SharedProbe::Look() {
 
 /// One after the other, as a checkpoint would; stops at the first that fails.
 bool SharedProbe::TryOperations() {
-  const std::string own = directory_ + "/rank-" + std::to_string(exchange_.rank());
-  const std::string draft = own + "/draft";
-  const std::string final_name = own + "/final";
   const std::string first(kTrialBytes, 'a');
   const std::string second(kTrialBytes, 'b');
-  UniqueFd fd;
-  const auto make_directory = [](const std::string& name) {
-    return mkdir(name.c_str(), 0777) == 0 || errno == EEXIST ? 0 : errno;
-  };
-  const auto create = [&] {
-    fd.Reset(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    return fd ? 0 : errno;
-  };
-  const auto create_again = [&] {
-    const UniqueFd again(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    return again ? ENOTSUP : errno == EEXIST ? 0 : errno;
-  };
-  // NFS may tell of a full disk or quota only here.
-  const auto close_it = [&] { return close(fd.Release()) == 0 ? 0 : errno; };
-  const auto rename_it = [&] { return rename(draft.c_str(), final_name.c_str()) == 0 ? 0 : errno; };
-  const auto holds = [&](const std::string& expected) {
-    std::string content;
-    const int failure = ReadWhole(final_name, kTrialBytes, content);
-    return failure != 0 ? failure : content == expected ? 0 : EIO;
-  };
-  const auto replace = [&] {
-    int failure = create();
-    failure = failure != 0 ? failure : WriteAll(fd.get(), second);
-    failure = failure != 0 ? failure : fsync(fd.get()) == 0 ? 0 : errno;
-    failure = failure != 0 ? failure : close_it();
-    return failure != 0 ? failure : rename_it();
-  };
-  const auto remove = [&] {
-    if (unlink(final_name.c_str()) != 0) {
-      return errno;
-    }
-    return access(final_name.c_str(), F_OK) != 0 && errno == ENOENT ? 0 : EBUSY;
-  };
+  TrialFile trial(directory_ + "/rank-" + std::to_string(exchange_.rank()));
   return Try("create-directory",
              [&] {
-               const int failure = make_directory(directory_);
-               return failure != 0 ? failure : make_directory(own);
+               return FirstFailure(MakeDirectory(directory_), [&] { return trial.MakeHome(); });
              }) &&
-         Try("create-exclusive", create) && Try("refuse-existing", create_again) &&
-         Try("write", [&] { return WriteAll(fd.get(), first); }) &&
-         Try("read-owner",
-             [&] {
-               struct stat info {};
-               const int failure = fstat(fd.get(), &info) == 0 ? 0 : errno;
-               seen_.file_uid = info.st_uid;
-               return failure;
-             }) &&
-         Try("fsync-file", [&] { return fsync(fd.get()) == 0 ? 0 : errno; }) &&
-         Try("close", close_it) && Try("rename", rename_it) &&
-         Try("fsync-directory", [&] { return SyncDirectory(own); }) &&
-         Try("read-back", [&] { return holds(first); }) && Try("replace", replace) &&
-         Try("read-replaced", [&] { return holds(second); }) && Try("delete", remove);
+         Try("create-exclusive", [&] { return trial.Create(); }) &&
+         Try("refuse-existing", [&] { return trial.RefuseExisting(); }) &&
+         Try("write", [&] { return trial.Write(first); }) &&
+         Try("read-owner", [&] { return trial.Owner(seen_.file_uid); }) &&
+         Try("fsync-file", [&] { return trial.Sync(); }) &&
+         Try("close", [&] { return trial.Close(); }) &&
+         Try("rename", [&] { return trial.Rename(); }) &&
+         Try("fsync-directory", [&] { return trial.SyncHome(); }) &&
+         Try("read-back", [&] { return trial.Holds(first); }) &&
+         Try("replace", [&] { return trial.Replace(second); }) &&
+         Try("read-replaced", [&] { return trial.Holds(second); }) &&
+         Try("delete", [&] { return trial.Delete(); });
 }
 
 bool SharedProbe::WriteNonce() {

@@ -143,9 +143,9 @@ class SpeedProbe {
 };
 
 Result<void> SpeedProbe::CheckSpace() const {
-  const auto space = ObserveSpace(parameters_.path);
+  auto space = ObserveSpace(parameters_.path);
   if (!space) {
-    return space.error();
+    return std::move(space).error();
   }
   const std::int64_t needed = parameters_.file_bytes * exchange_.size();
   if (space->available_bytes < needed + needed / 8) {
@@ -176,7 +176,7 @@ Result<void> SpeedProbe::ChooseSource(const std::string& node) {
 }
 
 Result<void> SpeedProbe::Run(const std::string& node) {
-  const Result<void> space = CheckSpace();
+  Result<void> space = CheckSpace();
   // All decide together, or some would wait for those that gave up.
   const auto all = exchange_.AllGather(space ? "" : space.error().message, deadline_);
   if (!space) {
@@ -190,7 +190,7 @@ Result<void> SpeedProbe::Run(const std::string& node) {
       return Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + ": " + refusal, ""};
     }
   }
-  if (const auto chosen = ChooseSource(node); !chosen) {
+  if (auto chosen = ChooseSource(node); !chosen) {
     return chosen;
   }
   if (mkdir(directory_.c_str(), 0777) != 0 && errno != EEXIST) {
