@@ -21,6 +21,7 @@
 #include "cmd/dlc-check/version.h"
 #include "probes/control/sha256/sha256.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {
