@@ -187,8 +187,8 @@ Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
     if (!key) {
       return key.error();
     }
-    auto signer =
-        MakeCommandSigner({sign.command, std::move(key).value(), timeouts::kSignCommand, nullptr});
+    auto signer = MakeCommandSigner(
+        {sign.command, std::move(key).value(), timeouts::kSignCommand, &Interrupted()});
     if (!signer) {
       return signer.error();
     }
