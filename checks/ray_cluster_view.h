@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checks/finding.h"
+#include "checks/ray_pods.h"
 #include "probes/observations/cluster.h"
 
 namespace dlc {
@@ -35,9 +36,6 @@ struct RayClusterView {
 
 /// Clusters in the order of the facts; then those known from pod labels only.
 std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
-
-/// Pods that KubeRay keeps for a group: replicas within min..max, times hosts per replica.
-std::int64_t PodsOfGroup(const RayGroup& group);
 
 /// The Ray container runs: pod phase Running, and its container, where a status tells, is running.
 bool RayContainerRuns(const Pod& pod);
