@@ -125,6 +125,20 @@ std::vector<const RayUnit*> RayClusterView::WorkerPods() const {
   return workers;
 }
 
+void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
+                  Judge& judge) {
+  const Subject subject{"cluster", ""};
+  for (const std::string_view rule : rules) {
+    if (!facts.ray_clusters.seen()) {
+      judge.Unseen(rule, subject, "the RayCluster", facts.ray_clusters);
+    } else if (!facts.pods.seen()) {
+      judge.Unseen(rule, subject, "the pods", facts.pods);
+    } else {
+      judge.Unknown(rule, subject, {"not-found", "no RayCluster and no Ray pod was found", ""});
+    }
+  }
+}
+
 bool RayContainerRuns(const Pod& pod) {
   if (pod.phase != "Running" || RayContainer(pod) == nullptr) {
     return false;

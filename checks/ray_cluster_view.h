@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checks/check.h"
 #include "checks/finding.h"
 #include "checks/ray_pods.h"
 #include "probes/observations/cluster.h"
@@ -36,6 +39,10 @@ struct RayClusterView {
 
 /// Clusters in the order of the facts; then those known from pod labels only.
 std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
+
+/// Neither a RayCluster nor a Ray pod: one unknown for each of `rules`, with what was not seen.
+void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
+                  Judge& judge);
 
 /// The Ray container runs: pod phase Running, and its container, where a status tells, is running.
 bool RayContainerRuns(const Pod& pod);

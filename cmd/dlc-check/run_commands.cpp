@@ -58,6 +58,22 @@ Progress MakeProgress(const CommandContext& context) {
   return Progress(context.err, {live, context.quiet, context.verbose});
 }
 
+/// Errors are the user's to mend.
+Result<Plan> PlanAndObserve(const RunOptions& options, const CommandContext& context,
+                            Progress& progress) {
+  auto plan = MakePlan(options, context.argv);
+  if (!plan) {
+    return plan;
+  }
+  for (const std::string& warning : plan->warnings) {
+    progress.Warn(warning);
+  }
+  if (auto observed = Observe(*plan, progress); !observed) {
+    return std::move(observed).error();
+  }
+  return plan;
+}
+
 void TellLeftovers(const CommandContext& context, const std::vector<std::string>& leftovers) {
   for (const std::string& leftover : leftovers) {
     context.err << "dlc-check: left behind: " << leftover << "\n";
@@ -115,16 +131,10 @@ class RunCommand : public Command {
   }
 
   ExitCode Run(CommandContext& context) override {
-    auto plan = MakePlan(options_, context.argv);
+    Progress progress = MakeProgress(context);
+    auto plan = PlanAndObserve(options_, context, progress);
     if (!plan) {
       return context.Fail(plan.error());
-    }
-    Progress progress = MakeProgress(context);
-    for (const std::string& warning : plan->warnings) {
-      progress.Warn(warning);
-    }
-    if (auto observed = Observe(*plan, progress); !observed) {
-      return context.Fail(observed.error());
     }
     if (ReceivedSignal() != 0) {
       ExpectSignalAgain();
@@ -172,16 +182,10 @@ class SnapshotCommand : public Command {
   }
 
   ExitCode Run(CommandContext& context) override {
-    auto plan = MakePlan(options_, context.argv);
+    Progress progress = MakeProgress(context);
+    auto plan = PlanAndObserve(options_, context, progress);
     if (!plan) {
       return context.Fail(plan.error());
-    }
-    Progress progress = MakeProgress(context);
-    for (const std::string& warning : plan->warnings) {
-      progress.Warn(warning);
-    }
-    if (auto observed = Observe(*plan, progress); !observed) {
-      return context.Fail(observed.error());
     }
     const auto path = WriteObservations(plan->out_dir, plan->observations);
     progress.Done();
