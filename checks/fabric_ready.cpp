@@ -328,21 +328,6 @@ void JudgeView(Context& context, const RayClusterView& view) {
   }
 }
 
-void JudgeNothing(Context& context) {
-  const ClusterFacts& cluster = context.seen.cluster;
-  const Subject subject{"cluster", ""};
-  for (const std::string_view rule : {kEfaLimit, kNodeAllocatable, kOneZone}) {
-    if (!cluster.ray_clusters.seen()) {
-      context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
-    } else if (!cluster.pods.seen()) {
-      context.judge.Unseen(rule, subject, "the pods", cluster.pods);
-    } else {
-      context.judge.Unknown(rule, subject,
-                            {"not-found", "no RayCluster and no Ray pod was found", ""});
-    }
-  }
-}
-
 std::vector<Finding> JudgeFabricReady(const Observations& observations, const Policy& policy) {
   Context context{observations, policy, Judge(kFabricReady, policy),
                   EfaNodes(observations.cluster, policy.fabric.resource),
@@ -352,7 +337,7 @@ std::vector<Finding> JudgeFabricReady(const Observations& observations, const Po
     return context.judge.Take();
   }
   if (context.views.empty()) {
-    JudgeNothing(context);
+    NothingOfRay(observations.cluster, {kEfaLimit, kNodeAllocatable, kOneZone}, context.judge);
   }
   for (const RayClusterView& view : context.views) {
     JudgeView(context, view);

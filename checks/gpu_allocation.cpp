@@ -378,29 +378,14 @@ void JudgeView(Context& context, const RayClusterView& view) {
   JudgeSchedulable(context.judge, kSchedulable, view, context.seen.cluster.nodes);
 }
 
-/// Neither a RayCluster nor a Ray pod: one unknown per question that would have been answered.
-void JudgeNothing(Context& context) {
-  const ClusterFacts& cluster = context.seen.cluster;
-  const Subject subject{"cluster", ""};
-  for (const std::string_view rule :
-       {kLimitMatchesPolicy, kRayFlag, kWorkerPodsAsked, kWorkerPodsRunning, kWorkerTotal,
-        kSchedulable, kRayAdvertises, kHeadHasNoGpu, kNodeAllocatable}) {
-    if (!cluster.ray_clusters.seen()) {
-      context.judge.Unseen(rule, subject, "the RayCluster", cluster.ray_clusters);
-    } else if (!cluster.pods.seen()) {
-      context.judge.Unseen(rule, subject, "the pods", cluster.pods);
-    } else {
-      context.judge.Unknown(rule, subject,
-                            {"not-found", "no RayCluster and no Ray pod was found", ""});
-    }
-  }
-}
-
 std::vector<Finding> JudgeGpuAllocation(const Observations& observations, const Policy& policy) {
   Context context{observations, policy, ViewRayClusters(observations.cluster),
                   Judge(kGpuAllocation, policy)};
   if (context.views.empty()) {
-    JudgeNothing(context);
+    NothingOfRay(observations.cluster,
+                 {kLimitMatchesPolicy, kRayFlag, kWorkerPodsAsked, kWorkerPodsRunning, kWorkerTotal,
+                  kSchedulable, kRayAdvertises, kHeadHasNoGpu, kNodeAllocatable},
+                 context.judge);
     return context.judge.Take();
   }
   for (const RayClusterView& view : context.views) {

@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +7,7 @@
 #include "checks/accepted_digests.h"
 #include "checks/check.h"
 #include "checks/container_start.h"
-#include "checks/image_references.h"
+#include "checks/image_placement.h"
 #include "checks/ray_pods.h"
 #include "checks/running_images.h"
 #include "checks/wording.h"
@@ -61,37 +59,8 @@ constexpr Rule kStarted{
     "to pull or create it",
     "that the processes in the containers are healthy",
     "kubectl describe pod shows the events; the reason and message of kubelet are quoted here"};
-constexpr Rule kPinned{
-    "image-digest/reference-pinned",
-    Severity::kWarn,
-    false,
-    "the manifest names the image by digest",
-    "this reference carries a digest, so that every pull gets the same bytes",
-    "that the digest is the right one (policy-digest-served and pod-runs-accepted-digest)",
-    "write the image as REPOSITORY@sha256:... in the RayCluster; tags of this image have moved "
-    "from one release to the next within days"};
-constexpr Rule kPullPolicy{
-    "image-digest/pull-policy",
-    Severity::kWarn,
-    false,
-    "a reference by tag is resolved again at every start",
-    "kubelet asks the registry at every container start, so a new pod does not get a node's old "
-    "copy of the tag",
-    "that pods started at different times run the same content",
-    "pin the image by digest, or set imagePullPolicy: Always"};
-constexpr Rule kArchitecture{
-    "image-digest/architecture",
-    Severity::kWarn,
-    false,
-    "the image has a build for every node that runs a Ray pod",
-    "the node's architecture is one that the image was built for and that the policy names",
-    "that the runtime unpacked that build",
-    "set nodeSelector kubernetes.io/arch in every group of the RayCluster"};
-
-constexpr Rule kRules[] = {kServed, kPodRuns,    kOneDigest,   kStarted,
-                           kPinned, kPullPolicy, kArchitecture};
-
-constexpr const char* kServedName = "what the registry serves for the reference";
+constexpr Rule kRules[] = {kServed,          kPodRuns,        kOneDigest,       kStarted,
+                           kReferencePinned, kPullPolicyRule, kNodeArchitecture};
 
 List Texts(const std::vector<Digest>& digests) {
   List texts;
@@ -410,123 +379,6 @@ void NoPods(const Ground& g, Judge& judge) {
   }
 }
 
-// --- references
-
-void JudgeReference(const UsedReference& used, Judge& judge) {
-  const Subject subject{"image", used.text};
-  const auto reference = ImageReference::Parse(used.text);
-  if (!reference) {
-    for (const Rule* rule : {&kPinned, &kPullPolicy}) {
-      judge.Unknown(rule->id, subject, {"invalid-input", reference.error().message, ""});
-    }
-    return;
-  }
-  const bool pinned = !reference->digest.empty();
-  Finding& finding =
-      judge.Decide(kPinned.id, subject,
-                   {{"reference has @sha256", Op::kEq, true, pinned, "", "observation:cluster"}});
-  if (finding.verdict == Verdict::kFail) {
-    finding.expected = reference->Name() + "@sha256:...";
-    finding.actual = used.text;
-    finding.reason.message = reference->tag.empty()
-                                 ? "neither tag nor digest: the registry's latest is pulled"
-                                 : "tag " + reference->tag + " can be moved to another image";
-  }
-  if (!used.places.empty()) {
-    finding.notes.push_back("written in " + NameSome(used.places));
-  }
-  if (used.pods > 0) {
-    finding.notes.push_back("asked for by " + Count(used.pods, "pod"));
-  }
-  if (!pinned && IsFullVersionTag(reference->tag)) {
-    finding.notes.push_back("tag " + reference->tag +
-                            " names one release and is not meant to move, but a tag can");
-  }
-  if (pinned) {
-    judge.NotApplicable(kPullPolicy.id, subject,
-                        "pinned by digest: an older copy has another name");
-    return;
-  }
-  Finding& pull = judge.Decide(kPullPolicy.id, subject,
-                               {{"imagePullPolicy", Op::kSubset, List{"Always"}, used.pull_policies,
-                                 "", "observation:cluster"}});
-  if (used.default_policy) {
-    pull.notes.emplace_back("imagePullPolicy is not written: Kubernetes' default applies");
-  }
-}
-
-void JudgeReferences(const Ground& g, Judge& judge) {
-  const auto references = CollectReferences(g.o, g.pods ? &*g.pods : nullptr);
-  for (const UsedReference& used : references) {
-    JudgeReference(used, judge);
-  }
-  if (!references.empty()) {
-    return;
-  }
-  const Subject subject{"cluster", "references of Ray containers"};
-  for (const Rule* rule : {&kPinned, &kPullPolicy}) {
-    if (!g.o.cluster.ray_clusters.seen()) {
-      judge.Unseen(rule->id, subject, "the RayClusters", g.o.cluster.ray_clusters);
-    } else {
-      judge.Unknown(rule->id, subject,
-                    {"not-found", "no RayCluster and no Ray pod names an image", ""});
-    }
-  }
-}
-
-// --- architecture
-
-void JudgeNode(const Ground& g, const std::string& name, const Node* node, Judge& judge) {
-  const Subject subject{"node", name};
-  if (node == nullptr || node->architecture.empty()) {
-    judge.Unknown(kArchitecture.id, subject,
-                  {"not-found", "a Ray pod runs there, and its architecture was not seen", ""});
-    return;
-  }
-  const std::string own = "linux/" + node->architecture;
-  judge.Decide(kArchitecture.id, subject,
-               {{"platform of the node", Op::kIn, g.demand.Served()->Platforms(), own, "",
-                 "observation:servedImage"},
-                {"platform of the node", Op::kEq, PlatformWithoutVariant(g.policy.image.platform),
-                 own, "", "policy:image.platform"}});
-}
-
-void JudgeArchitecture(const Ground& g, Judge& judge) {
-  const Subject all{"cluster", "nodes of Ray pods"};
-  if (!g.o.cluster.nodes.seen()) {
-    judge.Unseen(kArchitecture.id, all, "the nodes", g.o.cluster.nodes);
-    return;
-  }
-  if (!g.pods) {
-    judge.Unseen(kArchitecture.id, all, "the pods", g.o.cluster.pods);
-    return;
-  }
-  if (!g.o.served_image.seen()) {
-    judge.Unseen(kArchitecture.id, all, kServedName, g.o.served_image);
-    return;
-  }
-  if (g.demand.Served()->Platforms().empty()) {
-    judge.Unseen(kArchitecture.id, all, "the image's config", g.o.served_image.value().config);
-    return;
-  }
-  std::map<std::string, const Node*> nodes;
-  for (const Node& node : g.o.cluster.nodes.value()) {
-    nodes.emplace(node.name, &node);
-  }
-  std::set<std::string> judged;
-  for (const RayPodGroup& group : g.pods->groups) {
-    for (const Pod* pod : group.pods) {
-      if (!pod->node.empty() && judged.insert(pod->node).second) {
-        const auto it = nodes.find(pod->node);
-        JudgeNode(g, pod->node, it == nodes.end() ? nullptr : it->second, judge);
-      }
-    }
-  }
-  if (judged.empty()) {
-    judge.Unknown(kArchitecture.id, all, {"not-found", "no Ray pod has been given a node", ""});
-  }
-}
-
 std::vector<Finding> JudgeImageDigest(const Observations& o, const Policy& policy) {
   Judge judge(kImageDigest, policy);
   Ground ground{o, policy, DigestDemand(o, policy), std::nullopt};
@@ -539,8 +391,9 @@ std::vector<Finding> JudgeImageDigest(const Observations& o, const Policy& polic
   } else {
     NoPods(ground, judge);
   }
-  JudgeReferences(ground, judge);
-  JudgeArchitecture(ground, judge);
+  const RayPods* pods = ground.pods ? &*ground.pods : nullptr;
+  JudgeReferences(o, pods, judge);
+  JudgeArchitecture(o, policy, pods, ground.demand, judge);
   return judge.Take();
 }
 

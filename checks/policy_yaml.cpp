@@ -354,6 +354,12 @@ Error UnknownRule(const StrictMap& map, const DocNode::Entry& entry) {
       nearest.empty() ? "`dlc-check checks` lists them" : "did you mean '" + nearest + "'?");
 }
 
+/// The check that keeps what nobody looked at from being green, or a rule of it.
+bool TellsWhatWasCovered(std::string_view id) {
+  constexpr std::string_view coverage = "coverage";
+  return id == coverage || id.starts_with(std::string(coverage) + "/");
+}
+
 Result<void> PolicyReader::Severities(const DocNode& node) {
   StrictMap map = Part(node, "severity");
   for (const DocNode::Entry& entry : node.entries) {
@@ -366,6 +372,12 @@ Result<void> PolicyReader::Severities(const DocNode& node) {
     }
     std::string name;
     map.Choice(entry.key, name, {"required", "warn", "off"});
+    if (TellsWhatWasCovered(entry.key) && (name == "warn" || name == "off")) {
+      return map.At(entry.value,
+                    "'severity." + entry.key + "' cannot be '" + name +
+                        "': a run that left out what was asked for would be green",
+                    "ask for less instead: list the stages that matter under `stages:`");
+    }
     for (const Severity severity : {Severity::kRequired, Severity::kWarn, Severity::kOff}) {
       if (name == SeverityName(severity)) {
         policy_.severity[entry.key] = severity;

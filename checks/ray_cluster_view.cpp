@@ -5,14 +5,12 @@
 #include <set>
 #include <utility>
 
+#include "checks/ray_pods.h"
+
 namespace dlc {
 namespace {
 
 using ClusterKey = std::pair<std::string, std::string>;  // namespace, name
-
-bool Live(const Pod& pod) {
-  return !pod.deleting && pod.phase != "Succeeded" && pod.phase != "Failed";
-}
 
 bool IsRayNode(const Pod& pod) {
   return !pod.ray_cluster.empty() && (pod.ray_node_type == "head" || pod.ray_node_type == "worker");
@@ -54,7 +52,7 @@ class Builder {
   }
 
   void AddPod(const Pod& pod) {
-    if (!IsRayNode(pod) || !Live(pod)) {
+    if (!IsRayNode(pod) || pod.deleting || PodEnded(pod)) {
       return;
     }
     RayClusterView& view = At({pod.name_space, pod.ray_cluster});
@@ -106,11 +104,6 @@ std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts) {
   return builder.Take();
 }
 
-std::int64_t PodsOfGroup(const RayGroup& group) {
-  const int replicas = std::min(std::max(group.replicas, group.min_replicas), group.max_replicas);
-  return std::int64_t{replicas} * group.hosts_per_replica;
-}
-
 std::int64_t RayClusterView::WorkerPodsAsked() const {
   if (object == nullptr || object->suspended) {
     return 0;
@@ -132,14 +125,26 @@ std::vector<const RayUnit*> RayClusterView::WorkerPods() const {
   return workers;
 }
 
+void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
+                  Judge& judge) {
+  const Subject subject{"cluster", ""};
+  for (const std::string_view rule : rules) {
+    if (!facts.ray_clusters.seen()) {
+      judge.Unseen(rule, subject, "the RayCluster", facts.ray_clusters);
+    } else if (!facts.pods.seen()) {
+      judge.Unseen(rule, subject, "the pods", facts.pods);
+    } else {
+      judge.Unknown(rule, subject, {"not-found", "no RayCluster and no Ray pod was found", ""});
+    }
+  }
+}
+
 bool RayContainerRuns(const Pod& pod) {
-  if (pod.phase != "Running" || pod.spec.containers.empty()) {
+  if (pod.phase != "Running" || RayContainer(pod) == nullptr) {
     return false;
   }
-  const auto status =
-      std::find_if(pod.statuses.begin(), pod.statuses.end(),
-                   [&](const ContainerStatus& s) { return s.name == pod.spec.containers[0].name; });
-  return status == pod.statuses.end() || status->state == "running";
+  const ContainerStatus* status = RayStatus(pod);
+  return status == nullptr || status->state == "running";
 }
 
 }  // namespace dlc

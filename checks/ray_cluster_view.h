@@ -1,10 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checks/check.h"
 #include "checks/finding.h"
+#include "checks/ray_pods.h"
 #include "probes/observations/cluster.h"
 
 namespace dlc {
@@ -36,8 +40,9 @@ struct RayClusterView {
 /// Clusters in the order of the facts; then those known from pod labels only.
 std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
 
-/// Pods that KubeRay keeps for a group: replicas within min..max, times hosts per replica.
-std::int64_t PodsOfGroup(const RayGroup& group);
+/// Neither a RayCluster nor a Ray pod: one unknown for each of `rules`, with what was not seen.
+void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
+                  Judge& judge);
 
 /// The Ray container runs: pod phase Running, and its container, where a status tells, is running.
 bool RayContainerRuns(const Pod& pod);

@@ -79,7 +79,7 @@ class Selection {
     if (pod.ray_node_type == "redis-cleanup") {
       return "of KubeRay's redis-cleanup";
     }
-    if (pod.phase == "Succeeded" || pod.phase == "Failed") {
+    if (PodEnded(pod)) {
       return "that ended (phase Succeeded or Failed)";
     }
     if (pod.deleting) {
@@ -155,14 +155,23 @@ const ContainerStatus* RayStatus(const Pod& pod) {
   return container == nullptr ? nullptr : FindStatus(pod.statuses, container->name);
 }
 
+bool PodEnded(const Pod& pod) {
+  return pod.phase == "Succeeded" || pod.phase == "Failed";
+}
+
+std::int64_t PodsOfGroup(const RayGroup& group) {
+  const int replicas = std::min(std::max(group.replicas, group.min_replicas), group.max_replicas);
+  return std::int64_t{replicas} * group.hosts_per_replica;
+}
+
 std::int64_t AskedPods(const RayCluster& cluster) {
   if (cluster.suspended) {
     return 0;
   }
   std::int64_t pods = 1;
   for (const RayGroup& group : cluster.workers) {
-    const std::int64_t replicas = cluster.autoscaling ? group.min_replicas : group.replicas;
-    pods += group.suspended ? 0 : replicas * std::max(1, group.hosts_per_replica);
+    const std::int64_t least = std::int64_t{group.min_replicas} * group.hosts_per_replica;
+    pods += group.suspended ? 0 : cluster.autoscaling ? least : PodsOfGroup(group);
   }
   return pods;
 }

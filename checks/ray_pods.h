@@ -51,6 +51,11 @@ const ContainerStatus* FindStatus(const std::vector<ContainerStatus>& statuses,
                                   const std::string& name);
 const ContainerStatus* RayStatus(const Pod& pod);
 
+/// Phase Succeeded or Failed: the pod will run nothing any more.
+bool PodEnded(const Pod& pod);
+
+/// Pods that KubeRay keeps for a group: replicas within min..max, times hosts per replica.
+std::int64_t PodsOfGroup(const RayGroup& group);
 /// Pods that the RayCluster asks for (head included); with autoscaling the least it may have, 0
 /// when suspended.
 std::int64_t AskedPods(const RayCluster& cluster);

@@ -6,6 +6,7 @@
 
 #include "checks/check.h"
 #include "checks/pod_reports.h"
+#include "checks/ray_membership.h"
 #include "checks/ray_pods.h"
 #include "checks/wording.h"
 
@@ -54,17 +55,7 @@ constexpr Rule kPython{
     "that jobs use this interpreter: a runtime_env may bring its own (job-packages)",
     "compare the image with the policy's ray.python, and look for another interpreter first in "
     "PATH"};
-constexpr Rule kAlive{
-    "ray-version/ray-nodes-alive",
-    Severity::kRequired,
-    true,
-    "every ready pod is an alive node of the Ray cluster",
-    "Ray lists at least as many alive nodes as there are ready pods",
-    "that the nodes' resources are what the pods can see (gpu-allocation, gpu-visible)",
-    "read the log of the Ray container of the missing pod: a node that is refused for its version "
-    "says so there"};
-
-constexpr Rule kRules[] = {kSpec, kOne, kExpected, kPython, kAlive};
+constexpr Rule kRules[] = {kSpec, kOne, kExpected, kPython, kRayNodesAlive};
 
 struct Ground {
   const Observations& o;
@@ -370,75 +361,6 @@ void JudgeSpec(const Ground& g, Judge& judge) {
   }
 }
 
-// --- alive nodes
-
-struct Membership {
-  std::int64_t ready = 0;
-  List absent;  // ready pods whose IP no alive node has
-  bool by_address = true;
-};
-
-Membership MatchPods(const Ground& g, const std::set<std::string>& alive_ips) {
-  Membership m;
-  for (const RayPodGroup& group : g.pods.groups) {
-    for (const Pod* pod : group.pods) {
-      const ContainerStatus* status = RayStatus(*pod);
-      if (status == nullptr || !status->ready) {
-        continue;
-      }
-      ++m.ready;
-      m.by_address = m.by_address && !pod->pod_ip.empty() && !pod->spec.host_network;
-      if (alive_ips.count(pod->pod_ip) == 0) {
-        m.absent.push_back(pod->name);
-      }
-    }
-  }
-  return m;
-}
-
-void JudgeAlive(const Ground& g, Judge& judge) {
-  const Subject subject{"cluster",
-                        g.pods.groups.size() == 1 ? g.pods.groups.front().name : "Ray pods"};
-  if (!g.o.ray.nodes.seen()) {
-    judge.Unseen(kAlive.id, subject, "Ray's node list", g.o.ray.nodes);
-    return;
-  }
-  if (!g.o.cluster.pods.seen()) {
-    judge.Unseen(kAlive.id, subject, "the pods", g.o.cluster.pods);
-    return;
-  }
-  if (!g.one_cluster && g.pods.count > 0) {
-    judge.Unknown(
-        kAlive.id, subject,
-        {"unavailable",
-         "Ray's node list is of one cluster, and pods of several RayClusters were seen", ""});
-    return;
-  }
-  std::int64_t alive = 0;
-  std::set<std::string> ips;
-  for (const RayNode& node : g.o.ray.nodes.value()) {
-    if (node.alive) {
-      ++alive;
-      ips.insert(node.node_ip);
-    }
-  }
-  const Membership m = MatchPods(g, ips);
-  if (m.ready == 0) {
-    judge.Unknown(kAlive.id, subject, {"not-found", "no ready Ray pod was found", ""}).notes =
-        g.pods.left_out;
-    return;
-  }
-  // By address where both sides have one; else only the numbers can be compared.
-  const std::int64_t members =
-      m.by_address ? m.ready - static_cast<std::int64_t>(m.absent.size()) : alive;
-  Finding& finding = judge.Decide(kAlive.id, subject,
-                                  {{"alive Ray nodes of ready pods", Op::kGe, m.ready, members, "",
-                                    "observation:cluster.pods"}});
-  if (m.by_address && !m.absent.empty()) {
-    finding.notes.push_back("no alive Ray node has the address of " + NameSome(m.absent));
-  }
-}
-
 std::vector<Finding> JudgeRayVersion(const Observations& o, const Policy& policy) {
   Judge judge(kRayVersion, policy);
   Ground ground{o, policy, {}, {}, false};
@@ -461,7 +383,7 @@ std::vector<Finding> JudgeRayVersion(const Observations& o, const Policy& policy
   if (policy.ray.python.empty()) {
     judge.NotApplicable(kPython.id, {"cluster", "Ray pods"}, "no Python demanded by policy");
   }
-  JudgeAlive(ground, judge);
+  JudgeRayNodesAlive(o, ground.pods, ground.one_cluster, judge);
   return judge.Take();
 }
 

@@ -12,17 +12,18 @@ import sys
 
 MAY_INCLUDE = {
     "probes/observations": [],
+    "probes/input": ["probes/observations"],
     "probes/documents": ["probes/observations"],
     "probes/control/sha256": ["probes/observations"],
     "probes/control/process": ["probes/observations"],
-    "probes/control/registry": ["probes/observations", "probes/control/sha256", "probes/control/process"],
-    "probes/control/files": ["probes/observations", "probes/documents"],
+    "probes/control/registry": ["probes/observations", "probes/input", "probes/control/sha256", "probes/control/process"],
+    "probes/control/files": ["probes/observations", "probes/input", "probes/documents"],
     "probes/control/launcher": ["probes/observations", "probes/control/process"],
     "kernels": [],
     "probes/node": ["probes/observations", "kernels"],
     "checks": ["probes/observations", "probes/documents"],
     "reports": ["probes/observations", "checks"],
-    "reports/evidence": ["probes/observations", "checks", "reports"],
+    "reports/evidence": ["probes/observations", "probes/input", "checks", "reports"],
     "cmd": ["probes", "checks", "reports", "kernels"],
     "cmd/dlc-probe": ["probes/observations", "probes/node", "kernels", "cmd"],
 }

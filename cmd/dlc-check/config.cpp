@@ -6,6 +6,7 @@
 #include "checks/policy_yaml.h"
 #include "probes/documents/node.h"
 #include "probes/documents/strict_map.h"
+#include "probes/input/read_file.h"
 #include "probes/observations/digest.h"
 #include "probes/observations/plan.h"
 

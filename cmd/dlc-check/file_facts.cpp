@@ -7,6 +7,7 @@
 #include "probes/control/files/ray_answers.h"
 #include "probes/control/sha256/sha256.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {

@@ -12,6 +12,7 @@
 #include "cmd/dlc-check/environment.h"
 #include "cmd/dlc-check/passphrase.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 #include "reports/evidence/preflight_schema.h"
 #include "reports/evidence/signer.h"
 

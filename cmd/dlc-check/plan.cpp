@@ -22,6 +22,7 @@
 #include "cmd/dlc-check/version.h"
 #include "probes/control/sha256/sha256.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {
@@ -174,8 +175,8 @@ Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
     if (!key) {
       return key.error();
     }
-    auto signer =
-        MakeCommandSigner({sign.command, std::move(key).value(), timeouts::kSignCommand, nullptr});
+    auto signer = MakeCommandSigner(
+        {sign.command, std::move(key).value(), timeouts::kSignCommand, &Interrupted()});
     if (!signer) {
       return signer.error();
     }

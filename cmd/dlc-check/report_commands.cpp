@@ -14,6 +14,7 @@
 #include "cmd/dlc-check/plan.h"
 #include "cmd/dlc-check/version.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 #include "probes/observations/json.h"
 #include "reports/evidence/contents.h"
 #include "reports/evidence/envelope.h"

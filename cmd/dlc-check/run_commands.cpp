@@ -58,10 +58,47 @@ Progress MakeProgress(const CommandContext& context) {
   return Progress(context.err, {live, context.quiet, context.verbose});
 }
 
+/// Errors are the user's to mend.
+Result<Plan> PlanAndObserve(const RunOptions& options, const CommandContext& context,
+                            Progress& progress) {
+  auto plan = MakePlan(options, context.argv);
+  if (!plan) {
+    return plan;
+  }
+  for (const std::string& warning : plan->warnings) {
+    progress.Warn(warning);
+  }
+  if (auto observed = Observe(*plan, progress); !observed) {
+    return std::move(observed).error();
+  }
+  return plan;
+}
+
 void TellLeftovers(const CommandContext& context, const std::vector<std::string>& leftovers) {
   for (const std::string& leftover : leftovers) {
     context.err << "dlc-check: left behind: " << leftover << "\n";
   }
+}
+
+struct WrittenFiles {
+  Result<void> as_asked;
+  bool unsigned_instead = false;
+};
+
+/// A signer that fails must not cost what was observed: the statement can still be signed by hand.
+/// One that an interruption ended leaves a report that says so.
+WrittenFiles WriteFiles(const Plan& plan, Report& report) {
+  const auto& digests = plan.policy.image.digests;
+  WrittenFiles written{WriteRunFiles(plan.out_dir, report, digests, plan.signer.get())};
+  if (written.as_asked || !plan.signer) {
+    return written;
+  }
+  if (written.as_asked.error().code == ErrorCode::kInterrupted) {
+    report.observations.run.interrupted = true;
+    report = MakeReport(std::move(report.observations), plan.policy, plan.policy_source);
+  }
+  written.unsigned_instead = WriteRunFiles(plan.out_dir, report, digests, nullptr).has_value();
+  return written;
 }
 
 /// `cluster` and the five stage commands.
@@ -94,32 +131,25 @@ class RunCommand : public Command {
   }
 
   ExitCode Run(CommandContext& context) override {
-    auto plan = MakePlan(options_, context.argv);
+    Progress progress = MakeProgress(context);
+    auto plan = PlanAndObserve(options_, context, progress);
     if (!plan) {
       return context.Fail(plan.error());
     }
-    Progress progress = MakeProgress(context);
-    for (const std::string& warning : plan->warnings) {
-      progress.Warn(warning);
-    }
-    if (auto observed = Observe(*plan, progress); !observed) {
-      return context.Fail(observed.error());
+    if (ReceivedSignal() != 0) {
+      ExpectSignalAgain();
     }
     Report report = MakeReport(std::move(plan->observations), plan->policy, plan->policy_source);
-    const Result<void> signed_files =
-        WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, plan->signer.get());
-    // A signer that fails must not cost what was observed: the statement can still be signed by
-    // hand.
-    const bool unsigned_files =
-        !signed_files && plan->signer &&
-        WriteRunFiles(plan->out_dir, report, plan->policy.image.digests, nullptr);
+    const WrittenFiles written = WriteFiles(*plan, report);
+    const Result<void>& signed_files = written.as_asked;
     progress.Done();
     context.out << FindRenderer(context.format)->render(report, {context.Color(), context.verbose});
     if (!signed_files) {
       context.Fail(signed_files.error());
     }
-    if ((signed_files || unsigned_files) && !context.quiet) {
-      context.err << "dlc-check: " << (unsigned_files ? "unsigned evidence in " : "evidence in ")
+    if ((signed_files || written.unsigned_instead) && !context.quiet) {
+      context.err << "dlc-check: "
+                  << (written.unsigned_instead ? "unsigned evidence in " : "evidence in ")
                   << plan->out_dir << "\n";
     }
     TellLeftovers(context, plan->leftovers);
@@ -152,16 +182,10 @@ class SnapshotCommand : public Command {
   }
 
   ExitCode Run(CommandContext& context) override {
-    auto plan = MakePlan(options_, context.argv);
+    Progress progress = MakeProgress(context);
+    auto plan = PlanAndObserve(options_, context, progress);
     if (!plan) {
       return context.Fail(plan.error());
-    }
-    Progress progress = MakeProgress(context);
-    for (const std::string& warning : plan->warnings) {
-      progress.Warn(warning);
-    }
-    if (auto observed = Observe(*plan, progress); !observed) {
-      return context.Fail(observed.error());
     }
     const auto path = WriteObservations(plan->out_dir, plan->observations);
     progress.Done();

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "probes/observations/json.h"
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/write_evidence.h"
 #include "reports/render.h"
 

@@ -16,18 +16,27 @@ void OnSignal(int signal) {
   interrupted.store(true, std::memory_order_relaxed);
 }
 
-}  // namespace
-
-void InstallSignalHandlers() {
+void HandleOnce() {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = SIG_IGN;
-  action.sa_flags = 0;
-  sigaction(SIGPIPE, &action, nullptr);
+}
+
+}  // namespace
+
+void InstallSignalHandlers() {
+  HandleOnce();
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, nullptr);
+}
+
+void ExpectSignalAgain() {
+  interrupted.store(false, std::memory_order_relaxed);
+  HandleOnce();
 }
 
 const std::atomic<bool>& Interrupted() {

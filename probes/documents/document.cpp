@@ -64,12 +64,4 @@ Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
   return Finished(file, yaml);
 }
 
-Result<Document> ReadDocument(const std::string& path, const DocumentLimits& limits) {
-  auto bytes = ReadFileBytes(path, limits.max_bytes);
-  if (!bytes) {
-    return std::move(bytes).error();
-  }
-  return ParseDocument(*bytes, path, limits);
-}
-
 }  // namespace dlc

@@ -115,14 +115,6 @@ inline constexpr DocumentLimits kClusterFileLimits{256U << 20U, 20'000'000, 128}
 Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
                                const DocumentLimits& limits = {});
 
-/// Same from disk. Errors of ReadFileBytes too; never reads more than limits.max_bytes + 1.
-Result<Document> ReadDocument(const std::string& path, const DocumentLimits& limits = {});
-
-/// The whole file as bytes, bounded: a regular file or a pipe (`<(kubectl get ...)`, waited for
-/// under timeouts::kInputPipe). Errors name the path: kNotFound, kPermissionDenied, kTimedOut;
-/// kInvalidInput for a directory, a device, a file over `max_bytes` or one that cannot be read.
-Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes);
-
 /// "FILE: line L: MESSAGE" as kInvalidInput; without the line when it is 0.
 Error DocumentError(const std::string& file, int line, const std::string& message,
                     std::string hint = "");

@@ -48,7 +48,7 @@ struct PodVersions {
 /// One thing that a runtime_env asks an installer for.
 struct RequestedPackage {
   std::string installer;   ///< "pip", "uv", "conda", "conda-pip"
-  std::string text;        ///< as written
+  std::string text;        ///< as written, without the credentials of URLs
   std::string name;        ///< normalised by PEP 503 (lower case, runs of -_. to one -); of a URL,
                            ///< path or -e only where #egg= or a wheel's name tells; else empty
   std::string specifier;   ///< "==4.46.3", ">=2", "" ; version part of the requirement

@@ -23,6 +23,8 @@ class KeySet {
     rest_.clear();
   }
 
+  std::size_t size() const { return size_ + rest_.size(); }
+
   /// False when `key` is there already.
   bool Insert(const std::string& key) {
     const auto end = few_.begin() + static_cast<std::ptrdiff_t>(size_);
@@ -46,46 +48,80 @@ class KeySet {
   std::set<std::string> rest_;
 };
 
-/// Builds the document through nlohmann's own DOM builder while watching for what it would accept
-/// in silence.
+/// Puts values where they belong. Not nlohmann's own builder: for each key of an ordered object it
+/// walks all earlier ones to see whether it is there, which KeySet has already told.
+class TreeOfValues {
+ public:
+  explicit TreeOfValues(Json& root) : root_(root) {}
+
+  void Add(Json value) { Place(std::move(value)); }
+  void Open(Json empty) { open_.push_back(&Place(std::move(empty))); }
+  void Close() { open_.pop_back(); }
+  void Key(std::string name) {
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    member_ = &object.emplace_back(std::move(name), nullptr).second;
+  }
+
+ private:
+  Json& Place(Json value) {
+    if (open_.empty()) {
+      return root_ = std::move(value);
+    }
+    if (open_.back()->is_array()) {
+      auto& array = open_.back()->get_ref<Json::array_t&>();
+      array.push_back(std::move(value));
+      return array.back();
+    }
+    return *member_ = std::move(value);
+  }
+
+  Json& root_;
+  std::vector<Json*> open_;  // a parent does not grow, and so does not move, while a child is open
+  Json* member_ = nullptr;   // of the innermost open object: the value of its last key
+};
+
+/// Builds the document while watching for what nlohmann's own builder would accept in silence.
 class StrictSax : public nlohmann::json_sax<Json> {
  public:
-  StrictSax(Json& out, int max_depth) : builder_(out, false), max_depth_(max_depth) {}
+  StrictSax(Json& out, int max_depth) : values_(out), max_depth_(max_depth) {}
 
-  bool null() override { return builder_.null(); }
-  bool boolean(bool value) override { return builder_.boolean(value); }
-  bool number_integer(number_integer_t value) override { return builder_.number_integer(value); }
-  bool number_unsigned(number_unsigned_t value) override { return builder_.number_unsigned(value); }
-  bool number_float(number_float_t value, const string_t& text) override {
-    return builder_.number_float(value, text);
+  bool null() override { return Value(nullptr); }
+  bool boolean(bool value) override { return Value(value); }
+  bool number_integer(number_integer_t value) override { return Value(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Value(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override {
+    return Value(value);
   }
-  bool string(string_t& value) override { return builder_.string(value); }
-  bool binary(binary_t& value) override { return builder_.binary(value); }
+  bool string(string_t& value) override { return Value(std::move(value)); }
+  bool binary(binary_t& value) override { return Value(Json::binary(std::move(value))); }
 
-  bool start_object(std::size_t count) override {
+  bool start_object(std::size_t /*count*/) override {
     if (open_objects_ == keys_.size()) {
       keys_.emplace_back();
     }
     keys_[open_objects_++].Clear();
-    return Deeper() && builder_.start_object(count);
+    return Deeper(Json::object());
   }
   bool key(string_t& name) override {
-    if (!keys_[open_objects_ - 1].Insert(name)) {
+    KeySet& keys = keys_[open_objects_ - 1];
+    if (!keys.Insert(name)) {
       problem_ = "duplicate key '" + name + "'";
       return false;
     }
-    return builder_.key(name);
+    if (keys.size() > kMaxKeysPerObject) {
+      problem_ = "more than " + std::to_string(kMaxKeysPerObject) +
+                 " keys in one object, the next is '" + name + "'";
+      return false;
+    }
+    values_.Key(std::move(name));
+    return true;
   }
   bool end_object() override {
     --open_objects_;
-    --depth_;
-    return builder_.end_object();
+    return Shallower();
   }
-  bool start_array(std::size_t count) override { return Deeper() && builder_.start_array(count); }
-  bool end_array() override {
-    --depth_;
-    return builder_.end_array();
-  }
+  bool start_array(std::size_t /*count*/) override { return Deeper(Json::array()); }
+  bool end_array() override { return Shallower(); }
   bool parse_error(std::size_t position, const std::string& token,
                    const nlohmann::detail::exception& e) override {
     // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...";
@@ -102,15 +138,25 @@ class StrictSax : public nlohmann::json_sax<Json> {
   const std::string& problem() const { return problem_; }
 
  private:
-  bool Deeper() {
+  bool Value(Json value) {
+    values_.Add(std::move(value));
+    return true;
+  }
+  bool Deeper(Json empty) {
     if (++depth_ > max_depth_) {
       problem_ = "nested deeper than " + std::to_string(max_depth_) + " levels";
       return false;
     }
+    values_.Open(std::move(empty));
+    return true;
+  }
+  bool Shallower() {
+    --depth_;
+    values_.Close();
     return true;
   }
 
-  nlohmann::detail::json_sax_dom_parser<Json> builder_;
+  TreeOfValues values_;
   std::vector<KeySet> keys_;  // of the open objects; never shrinks
   std::size_t open_objects_ = 0;
   int max_depth_;

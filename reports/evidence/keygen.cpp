@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/pkey.h"
 #include "reports/evidence/signer.h"
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "probes/input/read_file.h"
 #include "reports/evidence/base64.h"
-#include "reports/evidence/file_bytes.h"
 #include "reports/evidence/pkey.h"
 
 namespace dlc {

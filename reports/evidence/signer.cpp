@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "reports/evidence/file_bytes.h"
+#include "probes/input/read_file.h"
 #include "reports/evidence/pkey.h"
 
 namespace dlc {

@@ -9,7 +9,7 @@
 #include "reports/evidence/consistency.h"
 #include "reports/evidence/contents.h"
 #include "reports/evidence/envelope.h"
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/preflight_schema.h"
 #include "reports/evidence/statement.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/signer.h"
 #include "reports/report.h"
 

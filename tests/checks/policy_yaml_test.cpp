@@ -66,7 +66,7 @@ fabric:
   minBusBandwidth:
     - {collective: all_reduce, sizeBytes: 67108864, bytesPerSecond: 2e9}
     - {collective: all_gather, sizeBytes: 67108864, bytesPerSecond: 1e9}
-severity: {coverage: warn, coverage/stage-has-checks: off}
+severity: {image-release: warn, image-release/known-problems: off, coverage: required}
 )");
   CHECK(policy.name == "two-nodes");
   CHECK(policy.stages == std::vector<Stage>{Stage::kImage, Stage::kGpu});
@@ -108,8 +108,9 @@ severity: {coverage: warn, coverage/stage-has-checks: off}
   CHECK(policy.fabric.min_bus_bandwidth[1].size_bytes == 67108864);
   CHECK(policy.fabric.min_bus_bandwidth[1].bytes_per_second == 1e9);
   CHECK(policy.severity ==
-        std::map<std::string, Severity>{{"coverage", Severity::kWarn},
-                                        {"coverage/stage-has-checks", Severity::kOff}});
+        std::map<std::string, Severity>{{"coverage", Severity::kRequired},
+                                        {"image-release", Severity::kWarn},
+                                        {"image-release/known-problems", Severity::kOff}});
 }
 
 void CheckIsDefault(const Policy& policy) {
@@ -312,6 +313,14 @@ TEST_CASE("policy: what is wrong is said with line, key and hint") {
        "p.yaml: line 4: unknown check or rule 'everything' (`dlc-check checks` lists them)"},
       {"severity:\n  coverage: ignore\n",
        "p.yaml: line 4: 'severity.coverage' must be one of required, warn, off, not 'ignore'"},
+      {"severity:\n  image-digest: warn\n  coverage: off\n",
+       "p.yaml: line 5: 'severity.coverage' cannot be 'off': a run that left out what was asked "
+       "for "
+       "would be green (ask for less instead: list the stages that matter under `stages:`)"},
+      {"severity: {coverage/policy-stages-selected: warn}\n",
+       "p.yaml: line 3: 'severity.coverage/policy-stages-selected' cannot be 'warn': a run that "
+       "left out what was asked for would be green (ask for less instead: list the stages that "
+       "matter under `stages:`)"},
       {"severity: [coverage]\n", "p.yaml: line 3: 'severity' must be a map, not a list"},
   };
   for (const Row& row : rows) {

@@ -1,11 +1,14 @@
 """`target: local`: real processes on this host, started by dlc-check, looking at a shared path."""
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
+import threading
 import unittest
 
-from harness import DLC_CHECK, FAILED, INCOMPLETE, OK, Case
+from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, LEFTOVERS, OK, Case
 
 
 class Ranks(Case):
@@ -63,6 +66,54 @@ class Ranks(Case):
         left = subprocess.run(["pgrep", "-f", "dlc-probe run"], capture_output=True, text=True).stdout.split()
         ours = [p for p in left if os.path.exists(f"/proc/{p}") and str(self.dir) in open(f"/proc/{p}/environ", errors="replace").read()]
         self.assertEqual(ours, [])
+
+    def test_6_what_cannot_be_removed_is_named_with_the_command_that_removes_it(self):
+        # Whoever may do everything can remove everything: the run is nobody's, from a place that nobody can reach.
+        self.dir.chmod(0o755)
+        programs = [shutil.copy(BIN / name, self.dir) for name in ("dlc-check", "dlc-probe")]
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        path = self.shared()
+        home = self.dir / "home"
+        home.mkdir()
+        for directory in (path, home):
+            directory.chmod(0o777)
+        planted, ended = threading.Event(), threading.Event()
+
+        def plant():
+            """Into the run's directory, as soon as there is one, puts what its owner may not take out again."""
+            while not planted.is_set() and not ended.is_set():
+                for run in path.glob(".dlc-check-*"):
+                    try:
+                        (run / "held").mkdir()
+                        (run / "held" / "file").touch()
+                        (run / "held").chmod(0o500)
+                        if (run / "held" / "file").exists():
+                            planted.set()
+                    except OSError:
+                        pass  # gone again already: the next step makes another
+
+        config = self.config(4, path)
+        planter = threading.Thread(target=plant)
+        planter.start()
+        out = home / "out"
+        try:
+            done = subprocess.run([*as_nobody, programs[0], "checkpoint", "-c", config, "--no-sign", "--out", out], capture_output=True,
+                                  text=True, timeout=120, env=self.env | {"HOME": str(home)}, cwd=home)
+        finally:
+            ended.set()
+            planter.join()
+        self.assertTrue(planted.is_set(), "no directory of the run was seen")
+        self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", path])
+        self.assertEqual(done.returncode, LEFTOVERS, done.stdout + done.stderr)
+        self.assertIn("PASSED", done.stdout)  # what was asked was answered; only the cleaning failed
+        left = list(path.iterdir())
+        self.assertEqual(len(left), 1)
+        told = re.search(r"left behind: (.*) is still there.*: (rm -rf '.*')$", done.stderr, re.MULTILINE)
+        self.assertTrue(told, done.stderr)
+        self.assertEqual(told[1], str(left[0]))
+        subprocess.run(["chmod", "-R", "u+w", path], check=True)
+        subprocess.run(told[2], shell=True, check=True)
+        self.assertEqual(list(path.iterdir()), [])
 
 
 if __name__ == "__main__":

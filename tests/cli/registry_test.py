@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.parse
 
@@ -24,10 +23,9 @@ SECRETS = [PASSWORD, base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode(), "
 
 
 class Result:
-    def __init__(self, done, seconds):
+    def __init__(self, done):
         self.exit = done.returncode
         self.log = done.stderr
-        self.seconds = seconds
         document = json.loads(done.stdout)
         self.error = document if self.exit == 1 else None
         self.image = document["servedImage"]["value"] if self.exit == 0 else None
@@ -42,9 +40,8 @@ def observe(reference, *flags, config=None, env=None, deadline_ms=20000):
     if config:
         argv += ["--docker-config", config]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    started = time.monotonic()
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=environment | (env or {}))
-    result = Result(done, time.monotonic() - started) if done.returncode in (0, 1) else None
+    result = Result(done) if done.returncode in (0, 1) else None
     assert result, f"{argv} ended with {done.returncode}: {done.stderr}"
     for secret in SECRETS:
         assert secret not in done.stdout + done.stderr, f"a secret was printed:\n{done.stdout}{done.stderr}"
@@ -217,7 +214,6 @@ class RealRegistry(Case):
             unused.bind(("127.0.0.1", 0))  # bound, not listening: refused
             result = observe(f"127.0.0.1:{unused.getsockname()[1]}/app:v1")
         self.check_error(result, "unavailable", "refused", "nothing listens there")
-        self.assertLess(result.seconds, 5)
 
     def test_no_host_at_all(self):
         for host in ("a.example#b", "a.example?b", "a.example:port", "a.example:99999"):
@@ -368,7 +364,6 @@ class Logins(Case):
         result = observe(f"{Shared.basic.host}/app:v1", config=self.docker_config({"credsStore": "test"}),
                          env=env, deadline_ms=1000)
         self.check_error(result, "timed_out", "docker-credential-test", "killed")
-        self.assertLess(result.seconds, 4)
 
     def test_credential_helper_missing(self):
         config = self.docker_config({"credsStore": "absent"})
@@ -517,14 +512,12 @@ class Retries(Case):
         result = observe(f"{server.host}/app:v1", "--plain-http", deadline_ms=2000)
         self.check_error(result, "unavailable", "429", "TOOMANYREQUESTS", "requests")
         self.assertGreater(len(server.requests), 1)
-        self.assertLess(result.seconds, 4)
 
     def test_retry_after_beyond_the_deadline_is_not_waited_for(self):
         server = self.fake(lambda _: Reply(429, b"", {"Retry-After": "3600"}))
         result = observe(f"{server.host}/app:v1", "--plain-http")
         self.check_error(result, "unavailable", "429", "Retry-After: 3600")
         self.assertEqual(len(server.requests), 1)
-        self.assertLess(result.seconds, 3)
 
     def test_500s(self):
         server = self.serve_after([Reply(500), Reply(503)])
@@ -548,17 +541,15 @@ class Retries(Case):
         server = self.fake(lambda _: Reply(200, b"{", announce=1000, stall=True))
         result = observe(f"{server.host}/app:v1", "--plain-http", deadline_ms=1000)
         self.check_error(result, "timed_out", server.host, "did not send its whole answer in time")
-        self.assertLess(result.seconds, 3)
-        result = observe(f"{server.host}/app:v1", "--plain-http", "--timeout-ms", "500")
+        # The deadline is far beyond what this waits for: the limit of one transfer has to end it.
+        result = observe(f"{server.host}/app:v1", "--plain-http", "--timeout-ms", "500", deadline_ms=600_000)
         self.check_error(result, "timed_out", server.host)
-        self.assertLess(result.seconds, 3)
 
     def test_huge_body(self):
         size = (4 << 20) + 1
         announced = self.fake(lambda _: Reply(200, b"{", announce=size, stall=True))
         result = observe(f"{announced.host}/app:v1", "--plain-http")
         self.check_error(result, "unsupported", "longer than the limit of 4194304 bytes")
-        self.assertLess(result.seconds, 5)  # the rest never came
         zipped = gzip.compress(b" " * size, 1)
         packed = self.fake(lambda _: Reply(200, zipped, {"Content-Encoding": "gzip"}))
         self.check_error(observe(f"{packed.host}/app:v1", "--plain-http"), "unsupported", "longer than the limit")

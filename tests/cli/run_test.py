@@ -72,17 +72,10 @@ class ExitCodes(Case):
         self.assertIn("evidence: unsigned", done.stdout)
 
     def interrupted(self, number, code):
-        asked = threading.Event()
-
-        def hang(request):
-            asked.set()
-            threading.Event().wait(60)
-
-        server = Server(hang)
-        self.addCleanup(server.close)
+        reference, asked = self.hanging_registry()
         copy = self.example()
         text = (copy / "dlc-check.yaml").read_text()
-        (copy / "dlc-check.yaml").write_text(text.replace("oci:image:train-ml-cuda-v1.1.0", f"127.0.0.1:{server.port}/ray:1") + "")
+        (copy / "dlc-check.yaml").write_text(text.replace("oci:image:train-ml-cuda-v1.1.0", reference))
         out = self.dir / "out"
         process = subprocess.Popen([str(DLC_CHECK), "cluster", "-c", str(copy / "dlc-check.yaml"), "--no-sign", "--out", str(out)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
@@ -99,6 +92,76 @@ class ExitCodes(Case):
 
     def test_143_sigterm(self):
         self.interrupted(signal.SIGTERM, 143)
+
+    def hanging_signer(self, reference=""):
+        """A run whose --sign-cmd never ends, once that command runs: (process, pid of the command, directory)."""
+        _, public = self.keys()
+        told = self.dir / "told"
+        os.mkfifo(told)
+        copy = self.example()
+        if reference:
+            config = copy / "dlc-check.yaml"
+            config.write_text(config.read_text().replace("oci:image:train-ml-cuda-v1.1.0", reference))
+        out = self.dir / "out"
+        process = subprocess.Popen([str(DLC_CHECK), "cluster", "-c", str(copy / "dlc-check.yaml"), "--policy", str(copy / "policy.yaml"),
+                                    "--only", "image,gpu,nccl", "--sign-cmd", f"echo $$ >'{told}'; exec sleep 600", "--sign-pub", str(public), "--out", str(out)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
+        self.addCleanup(process.kill)
+        return process, told, out
+
+    def ends_unsigned(self, process, told, out, number, code):
+        signer = int(told.read_text())  # waits until the command has written it
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code, stdout + stderr)
+        self.assertIn("interrupted", stderr)
+        self.assertIn("unsigned evidence in", stderr)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(signer, 0)
+        self.assertEqual(sorted(p.name for p in out.iterdir()), ["ctrf.json", "evidence.statement.json", "junit.xml"])
+        predicate = json.loads((out / "evidence.statement.json").read_text())["predicate"]
+        self.assertEqual(predicate["result"], "INCOMPLETE")
+        self.assertTrue(predicate["observations"]["run"]["interrupted"])
+        self.assertIn("INCOMPLETE", stdout)
+        self.assertIn("evidence: unsigned", stdout)
+
+    def test_130_a_signing_command_that_hangs_is_ended(self):
+        self.ends_unsigned(*self.hanging_signer(), signal.SIGINT, 130)
+
+    def test_143_a_signing_command_that_hangs_is_ended(self):
+        self.ends_unsigned(*self.hanging_signer(), signal.SIGTERM, 143)
+
+    def hanging_registry(self):
+        asked = threading.Event()
+
+        def hang(request):
+            asked.set()
+            threading.Event().wait(60)
+
+        server = Server(hang)
+        self.addCleanup(server.close)
+        return f"127.0.0.1:{server.port}/ray:1", asked
+
+    def test_130_the_signing_of_partial_evidence_can_be_interrupted_too(self):
+        reference, asked = self.hanging_registry()
+        process, told, out = self.hanging_signer(reference)
+        interrupt_when(asked, process)
+        self.ends_unsigned(process, told, out, signal.SIGINT, 130)
+
+    def test_130_what_was_seen_until_then_is_signed(self):
+        reference, asked = self.hanging_registry()
+        key, public = self.keys()
+        copy = self.example()
+        config = copy / "dlc-check.yaml"
+        config.write_text(config.read_text().replace("oci:image:train-ml-cuda-v1.1.0", reference))
+        command = f"openssl pkeyutl -sign -inkey '{key}' -in $DLC_CHECK_DIGEST_FILE -pkeyopt digest:sha256"
+        process = subprocess.Popen([str(DLC_CHECK), "cluster", "-c", str(config), "--sign-cmd", command, "--sign-pub", str(public), "--out", str(self.dir / "out")],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
+        interrupt_when(asked, process)
+        stdout, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, stdout + stderr)
+        done = self.run_cli("report", "verify", self.dir / "out" / "evidence.sigstore.json", "--key", public, expect=INCOMPLETE)
+        self.assertIn("GENUINE, INCOMPLETE", done.stdout)
 
 
 class Streams(Case):
@@ -132,6 +195,42 @@ class Streams(Case):
         done = self.run_cli("--version", expect=OK)
         self.assertIn("built with:", done.stdout)
         self.assertIn("built without:", done.stdout)
+
+
+class Secrets(Case):
+    TOKEN = "ghp-never-to-be-seen"
+
+    def test_the_credentials_of_a_url_are_in_no_file_and_no_stream(self):
+        url = f"https://grace:{self.TOKEN}@mirror.example"
+        packages = [f"--extra-index-url {url}/simple", f"--index-url={url}/simple", f"torch @ {url}/torch-2.9.0-cp313-none-any.whl",
+                    f"-e git+{url}/tool.git#egg=tool", f"{url}/other-1.0-py3-none-any.whl", f"https://{self.TOKEN}@mirror.example/third.tar.gz", "requests"]
+        environments = {
+            "pip list": {"pip": packages},
+            "pip map": {"pip": {"packages": packages, "pip_install_options": [f"--find-links={url}/wheels"]}},
+            "pip file": {"pip": f"{url}/requirements.txt"},
+            "uv": {"uv": {"packages": packages, "uv_pip_install_options": [f"--index {url}/simple"]}},
+            "conda": {"conda": {"channels": [f"{url}/channel"], "dependencies": [f"{url}/channel::python=3.13", {"pip": packages}]}},
+            "conda file": {"conda": f"{url}/environment.yml"},
+            "places": {"working_dir": f"{url}/code.zip", "py_executable": f"uv run --index {url}/simple", "image_uri": f"{url}/image",
+                       "env_vars": {"PIP_INDEX": f"{url}/simple", "GH_TOKEN": self.TOKEN}},
+            "container": {"container": {"image": f"{url}/image"}},
+        }
+        jobs = [{"submission_id": f"job-{i}", "type": "SUBMISSION", "status": "RUNNING", "entrypoint": f"pip install {url}/x.whl && python train.py",
+                 "runtime_env": environment} for i, environment in enumerate(environments.values())]
+        copy = self.example()
+        (copy / "ray" / "jobs.json").write_text(json.dumps(jobs))
+        streams = ""
+        for form in ["text", "json", "junit", "ctrf", "markdown"]:
+            done = self.run_cli("cluster", "-c", copy / "dlc-check.yaml", "--policy", copy / "policy.yaml", "--only", "image", "--no-sign", "-v",
+                                "--format", form, "--out", self.dir / form, expect=FAILED)
+            streams += done.stdout + done.stderr
+        self.run_cli("snapshot", "-c", copy / "dlc-check.yaml", "--out", self.dir / "snapshot", expect=OK)
+        self.assertIn("mirror.example", streams)  # the place is told, how one gets in is not
+        written = [p for name in ("text", "json", "junit", "ctrf", "markdown", "snapshot") for p in (self.dir / name).iterdir()]
+        self.assertGreater(len(written), 10)
+        self.assertIn("mirror.example", (self.dir / "snapshot" / "observations.json").read_text())
+        for place, text in [("a stream", streams), *((str(p), p.read_text()) for p in written)]:
+            self.assertNotIn(self.TOKEN, text, place)
 
 
 class Files(Case):

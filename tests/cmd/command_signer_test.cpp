@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "reports/evidence/file_bytes.h"
 #include "reports/evidence/write_evidence.h"
 #include "tests/evidence/sample_report.h"
 #include "tests/evidence/scratch_directory.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "probes/input/read_file.h"
 #include "reports/evidence/envelope.h"
-#include "reports/evidence/file_bytes.h"
 #include "reports/evidence/preflight_schema.h"
 #include "reports/evidence/verify_evidence.h"
 #include "reports/evidence/write_evidence.h"

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "reports/evidence/file_bytes.h"
+#include "probes/input/read_file.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/openssl_handles.h"
 #include "reports/evidence/public_key.h"
 #include "reports/evidence/signer.h"

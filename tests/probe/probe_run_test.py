@@ -89,7 +89,6 @@ class Run(unittest.TestCase):
             else:
                 self.assertRegex(message, r"^rank 1 of 3 on \S+ did not come to all-gather 0 of "
                                           r"first in time$")
-            self.assertLess(first["end"]["seconds"], 3.5)
 
     def test_a_lost_rank_is_named_and_the_others_go_on(self):
         ranks = run(3, plan([self.shared(name="first"), step("checkpoint-tree", path=self.other)],

@@ -106,13 +106,12 @@ TEST_CASE("http client: a set interrupt flag ends a transfer") {
   HttpSettings settings;
   settings.interrupted = &interrupted;
   HttpClient client(settings);
-  const auto started = Deadline::Clock::now();
+  // Were the flag not looked at, the deadline would end it, with another code.
   const auto response = client.Send(
       {Parsed("http://127.0.0.1:" + std::to_string(server.port) + "/"), {}, "", "", 1000},
       Deadline::After(std::chrono::seconds(20)));
   REQUIRE_FALSE(response.has_value());
   CHECK(response.error().code == ErrorCode::kInterrupted);
-  CHECK(Deadline::Clock::now() - started < std::chrono::seconds(5));
 }
 
 TEST_CASE("http client: a passed deadline sends nothing") {

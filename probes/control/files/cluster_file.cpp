@@ -7,6 +7,7 @@
 
 #include "probes/control/files/fields.h"
 #include "probes/control/files/kube_objects.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {

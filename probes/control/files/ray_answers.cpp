@@ -8,6 +8,7 @@
 #include "probes/control/files/runtime_env.h"
 #include "probes/control/files/secret_text.h"
 #include "probes/documents/strict_map.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {

@@ -89,7 +89,7 @@ void ReadConda(const Fields& fields, RuntimeEnv& env) {
     if (node->text.ends_with(".yml") || node->text.ends_with(".yaml")) {
       AddOption(env, "conda", "--file " + node->text);
     } else {
-      env.conda_env = node->text;
+      env.conda_env = WithoutUrlCredentials(node->text);
     }
     return;
   }
@@ -107,10 +107,10 @@ RuntimeEnv ReadRuntimeEnv(const Fields& fields) {
   ReadInstaller(fields, "pip", env);
   ReadInstaller(fields, "uv", env);
   ReadConda(fields, env);
-  env.py_executable = fields.FreeText("py_executable");
-  env.image_uri = fields.FreeText("image_uri");
+  env.py_executable = WithoutUrlCredentials(fields.FreeText("py_executable"));
+  env.image_uri = WithoutUrlCredentials(fields.FreeText("image_uri"));
   if (env.image_uri.empty()) {
-    env.image_uri = fields.Map("container").FreeText("image");
+    env.image_uri = WithoutUrlCredentials(fields.Map("container").FreeText("image"));
   }
   env.working_dir = WithoutUrlCredentials(fields.FreeText("working_dir"));
   const Fields variables = fields.Map("env_vars");

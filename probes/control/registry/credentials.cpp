@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "probes/control/process/run_process.h"
-#include "probes/control/registry/bounded_file.h"
+#include "probes/input/read_file.h"
 #include "probes/observations/strict_json.h"
 
 namespace dlc {
@@ -85,7 +85,7 @@ Result<CredentialSearch> FindCredential(const std::string& docker_config_dir,
     return CredentialSearch{std::nullopt, "none were looked for"};
   }
   const std::string file = docker_config_dir + "/config.json";
-  const auto bytes = ReadBoundedFile(file, kMaxDockerConfigBytes);
+  const auto bytes = ReadFileBytes(file, kMaxDockerConfigBytes, PipeInput::kRefuse);
   if (!bytes && bytes.error().code == ErrorCode::kNotFound) {
     return CredentialSearch{std::nullopt, "'" + file + "' does not exist"};
   }

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "probes/control/registry/bounded_file.h"
 #include "probes/control/registry/manifest.h"
 #include "probes/control/sha256/sha256.h"
+#include "probes/input/read_file.h"
 
 namespace dlc {
 namespace {
@@ -54,7 +54,7 @@ std::string BlobPath(const std::string& directory, const Digest& digest) {
 
 Result<TopManifest> OciLayoutSource::FetchTop(Deadline deadline) {
   const std::string marker = directory_ + "/oci-layout";
-  const auto version = ReadBoundedFile(marker, kMaxManifestBytes);
+  const auto version = ReadFileBytes(marker, kMaxManifestBytes, PipeInput::kRefuse);
   if (!version) {
     Error error = version.error();
     if (error.code == ErrorCode::kNotFound) {
@@ -66,7 +66,7 @@ Result<TopManifest> OciLayoutSource::FetchTop(Deadline deadline) {
     return std::move(checked).error();
   }
   const std::string index_file = directory_ + "/index.json";
-  const auto index = ReadBoundedFile(index_file, kMaxManifestBytes);
+  const auto index = ReadFileBytes(index_file, kMaxManifestBytes, PipeInput::kRefuse);
   if (!index) {
     return index.error();
   }
@@ -95,14 +95,14 @@ Result<std::string> OciLayoutSource::FetchManifest(const Digest& digest, Deadlin
   if (deadline.Passed()) {
     return Error{ErrorCode::kTimedOut, "no time left to read '" + directory_ + "'", ""};
   }
-  return ReadBoundedFile(BlobPath(directory_, digest), kMaxManifestBytes);
+  return ReadFileBytes(BlobPath(directory_, digest), kMaxManifestBytes, PipeInput::kRefuse);
 }
 
 Result<std::string> OciLayoutSource::FetchBlob(const Digest& digest, Deadline deadline) {
   if (deadline.Passed()) {
     return Error{ErrorCode::kTimedOut, "no time left to read '" + directory_ + "'", ""};
   }
-  return ReadBoundedFile(BlobPath(directory_, digest), kMaxConfigBytes);
+  return ReadFileBytes(BlobPath(directory_, digest), kMaxConfigBytes, PipeInput::kRefuse);
 }
 
 }  // namespace dlc

@@ -1,3 +1,5 @@
+#include "probes/input/read_file.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -8,7 +10,6 @@
 #include <string>
 #include <system_error>
 
-#include "probes/documents/node.h"
 #include "probes/observations/deadline.h"
 
 namespace dlc {
@@ -42,7 +43,7 @@ Error SystemError(const std::string& path, int code) {
     case EPERM:
       return Error{ErrorCode::kPermissionDenied, path + ": permission denied", ""};
     default:
-      return Error{ErrorCode::kInvalidInput,
+      return Error{ErrorCode::kUnavailable,
                    path + ": cannot be read: " + std::generic_category().message(code), ""};
   }
 }
@@ -77,9 +78,13 @@ Result<void> AwaitInput(const std::string& path, int fd, const Deadline& deadlin
 }
 
 /// Refuses what is no file to read, before a byte of it is.
-Result<void> CheckKind(const std::string& path, const struct stat& info, std::size_t max_bytes) {
+Result<void> CheckKind(const std::string& path, const struct stat& info, std::size_t max_bytes,
+                       PipeInput pipe) {
   if (S_ISDIR(info.st_mode)) {
     return Error{ErrorCode::kInvalidInput, path + ": is a directory", "name a file in it"};
+  }
+  if (S_ISFIFO(info.st_mode) && pipe == PipeInput::kRefuse) {
+    return Error{ErrorCode::kInvalidInput, path + ": is a pipe, not a regular file", ""};
   }
   if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) {
     return Error{ErrorCode::kInvalidInput, path + ": is not a regular file or a pipe", ""};
@@ -110,14 +115,14 @@ Result<bool> ReadPiece(const std::string& path, int fd, std::size_t max_bytes, s
 
 }  // namespace
 
-Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes) {
+Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes, PipeInput pipe) {
   // Without O_NONBLOCK the open itself waits for a FIFO's writer, with no deadline.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info = {};
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
     return SystemError(path, errno);
   }
-  if (auto readable = CheckKind(path, info, max_bytes); !readable) {
+  if (auto readable = CheckKind(path, info, max_bytes, pipe); !readable) {
     return std::move(readable).error();
   }
   const Deadline deadline = Deadline::After(timeouts::kInputPipe);

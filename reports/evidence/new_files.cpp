@@ -1,10 +1,9 @@
-#include "reports/evidence/file_bytes.h"
+#include "reports/evidence/new_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -29,8 +28,6 @@ Error FileError(int number, const std::string& doing, const std::string& path) {
   } else if (number == EEXIST) {
     code = ErrorCode::kInvalidInput;
     hint = "nothing is overwritten: choose another directory, or move the file away";
-  } else if (number == EISDIR) {
-    code = ErrorCode::kInvalidInput;
   } else if (number == ENOSPC || number == EDQUOT) {
     hint = "free some space, or choose another directory";
   }
@@ -116,32 +113,6 @@ int MoveIntoPlace(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
-
-Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes) {
-  const OpenFile in(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (in.Get() < 0) {
-    return FileError(errno, "read", path);
-  }
-  std::string bytes;
-  std::array<char, 1U << 16U> chunk{};
-  while (true) {
-    const ssize_t count = read(in.Get(), chunk.data(), chunk.size());
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      return FileError(errno, "read", path);
-    }
-    if (count == 0) {
-      return bytes;
-    }
-    if (bytes.size() + static_cast<std::size_t>(count) > max_bytes) {
-      return Error{ErrorCode::kInvalidInput,
-                   "'" + path + "' is larger than " + std::to_string(max_bytes) + " bytes", ""};
-    }
-    bytes.append(chunk.data(), static_cast<std::size_t>(count));
-  }
-}
 
 Result<void> WriteNewFiles(const std::string& directory, const std::vector<NewFile>& files) {
   std::error_code made;

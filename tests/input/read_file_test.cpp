@@ -1,3 +1,5 @@
+#include "probes/input/read_file.h"
+
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,8 +10,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-
-#include "probes/documents/node.h"
 
 namespace dlc {
 namespace {
@@ -75,9 +75,9 @@ TEST_CASE("read file: 100 MB are refused by their size") {
   const TemporaryDirectory directory;
   const std::string path = directory.Write("f.yaml", "");
   REQUIRE(::truncate(path.c_str(), 100'000'000) == 0);
-  const auto document = ReadDocument(path);
-  REQUIRE_FALSE(document.has_value());
-  CHECK(document.error().message == path + ": larger than 1 MiB");
+  const auto bytes = ReadFileBytes(path, kLimit);
+  REQUIRE_FALSE(bytes.has_value());
+  CHECK(bytes.error().message == path + ": larger than 1 MiB");
 }
 
 TEST_CASE("read file: what is no readable file is named, with the code that fits") {
@@ -97,7 +97,7 @@ TEST_CASE("read file: what is no readable file is named, with the code that fits
         Error{ErrorCode::kInvalidInput, "/dev/zero: is not a regular file or a pipe", ""});
   // Opens like a file; a read at 0 fails with EIO.
   CHECK(error("/proc/self/mem") ==
-        Error{ErrorCode::kInvalidInput, "/proc/self/mem: cannot be read: Input/output error", ""});
+        Error{ErrorCode::kUnavailable, "/proc/self/mem: cannot be read: Input/output error", ""});
   const std::string secret = directory.Write("secret", "x");
   REQUIRE(::chmod(secret.c_str(), 0) == 0);
   REQUIRE(::chmod(directory.File("").c_str(), 0755) == 0);
@@ -115,17 +115,34 @@ TEST_CASE("read file: a pipe is read to its end and bounded") {
   const std::string path = directory.File("pipe");
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const std::string sent = "a: " + std::string(200'000, 'x') + "\n";
-  const auto feed = [&] {
+  const auto feed = [&](const std::string& bytes) {
     std::ofstream out(path, std::ios::binary);  // waits for the reader
-    out << sent;
+    out << bytes;
   };
   {
-    std::thread writer(feed);
-    const auto document = ReadDocument(path);
+    std::thread writer(feed, sent);
+    const auto bytes = ReadFileBytes(path, kLimit);
     writer.join();
-    REQUIRE(document.has_value());
-    CHECK(document->roots[0].TextOf("a").size() == 200'000);
+    REQUIRE(bytes.has_value());
+    CHECK(*bytes == sent);
   }
+  // Less than a pipe holds: the writer is done before the reader gives up.
+  std::thread writer(feed, std::string(2000, 'x'));
+  const auto over = ReadFileBytes(path, 1000);
+  writer.join();
+  REQUIRE_FALSE(over.has_value());
+  CHECK(over.error().message == path + ": larger than 1000 bytes");
+}
+
+TEST_CASE("read file: a pipe that is refused is not waited for") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.File("pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const auto refused = ReadFileBytes(path, kLimit, PipeInput::kRefuse);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error() ==
+        Error{ErrorCode::kInvalidInput, path + ": is a pipe, not a regular file", ""});
+  CHECK(ReadFileBytes(directory.Write("f", "x"), kLimit, PipeInput::kRefuse).value() == "x");
 }
 
 }  // namespace

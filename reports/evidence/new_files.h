@@ -2,17 +2,12 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "probes/observations/result.h"
 
 namespace dlc {
-
-/// A whole file of at most `max_bytes`. kNotFound, kPermissionDenied, or kInvalidInput (a
-/// directory, too large).
-Result<std::string> ReadFileBytes(const std::string& path, std::size_t max_bytes);
 
 struct NewFile {
   std::string name;  ///< in the directory
