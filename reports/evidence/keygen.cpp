@@ -20,8 +20,10 @@ Error Failed(const std::string& doing) {
 }
 
 openssl::Pkey Generate(KeyType type) {
-  return openssl::Pkey(type == KeyType::kEd25519 ? EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")
-                                                 : EVP_EC_gen("P-256"));
+  // What the macro EVP_EC_gen does, without its cast that drops a const.
+  return openssl::Pkey(type == KeyType::kEd25519
+                           ? EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")
+                           : EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
 }
 
 Result<std::string> PrivatePem(EVP_PKEY* pkey, const std::string& passphrase) {

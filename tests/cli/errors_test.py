@@ -24,6 +24,7 @@ class Policies(Case):
         self.check(HEAD + "gpu: {workerPods: 1}\ngpu: {workerPods: 2}\n", "line 4", "gpu")
         self.check(HEAD + "severity: {image-digset: warn}\n", "line 3", "did you mean 'image-digest'?")
         self.check(HEAD + "severity: {image-digest: warning}\n", "line 3", "warn")
+        self.check(HEAD + "severity:\n  coverage: off\n", "line 4", "'severity.coverage' cannot be 'off'", "stages")
         self.check(HEAD + "image: {digest: sha256:12}\n", "line 3", "digest")
         self.check("apiVersion: dlc-check/v9\nkind: Policy\n", "line 1", "dlc-check/v1")
         self.check(HEAD + "image: [\n", "line")
