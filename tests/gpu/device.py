@@ -426,8 +426,8 @@ def torch_reference(fast, product):
     rate = 2 * a.numel() / best(lambda: b.copy_(a))
     note("torch copy, GB/s", round(rate / 1e9, 1))
     check(fast["copy"] >= 0.95 * rate, "copy kernel at least 95 % of torch's copy", f"ratio {fast['copy'] / rate:.3f}")
-    host = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
-    device = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    host = torch.empty(64 << 20, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
     for name, work in (("host-to-device", lambda: device.copy_(host, non_blocking=True)),
                        ("device-to-host", lambda: host.copy_(device, non_blocking=True))):
         rate = host.numel() / best(work)
