@@ -13,6 +13,9 @@ const Rule* RuleOf(const Check& check, std::string_view id) {
 }
 
 Severity SeverityOf(const Check& check, const Rule& rule, const Policy& policy) {
+  if (rule.fixed) {
+    return rule.severity;
+  }
   if (const auto own = policy.severity.find(std::string(rule.id)); own != policy.severity.end()) {
     return own->second;
   }

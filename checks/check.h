@@ -24,6 +24,7 @@ struct Rule {
   std::string_view establishes;
   std::string_view does_not_establish;
   std::string_view hint;  ///< next command or change for whoever sees it fail
+  bool fixed = false;     ///< whatever the policy says: a run must not be talked into a pass
 };
 
 /// Pure: no I/O, clock, environment or globals. Definition: `extern const Check kImageDigest;` in

@@ -2,6 +2,8 @@
 #include <string>
 
 #include "checks/check.h"
+#include "checks/rank_results.h"
+#include "checks/wording.h"
 
 namespace dlc {
 
@@ -20,6 +22,10 @@ constexpr Rule kRules[] = {
      "every stage that the policy asks for was selected",
      "no stage of the policy was left out by a flag", "that the stage's checks passed",
      "run without --only, or take the stage out of the policy's `stages:`"},
+    {"coverage/no-planted-faults", Severity::kRequired, false, "no fault was planted in the run",
+     "the ranks were not told to fail: what they saw is of the cluster",
+     "that the cluster has no faults of its own",
+     "take target.plantedFaults out of the config to judge the cluster", true},
 };
 
 std::int64_t CountChecks(Stage stage) {
@@ -27,6 +33,34 @@ std::int64_t CountChecks(Stage stage) {
   return std::count_if(all.begin(), all.end(), [&](const Check* check) {
     return !check->cross_cutting && check->stage == stage;
   });
+}
+
+/// Of a run without ranks there is nothing to say.
+void JudgePlantedFaults(const Observations& observations, Judge& judge) {
+  bool ranks_ran = false;
+  std::vector<std::string> planted;
+  for (int i = 0; i < kStageCount; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    const Observed<RankRun>* ranks = RanksOf(observations, stage);
+    if (ranks == nullptr || !ranks->seen()) {
+      continue;
+    }
+    ranks_ran = true;
+    for (const PlantedFault& fault : PlantedFaultsOf(ranks->value())) {
+      planted.push_back(fault.kind + " in rank " + std::to_string(fault.rank) + ", " +
+                        (fault.step.empty() ? std::string(StageName(stage)) : fault.step));
+    }
+  }
+  const Subject subject{"run", "this run"};
+  if (!planted.empty()) {
+    judge.Unknown(kRules[2].id, subject,
+                  {"planted-faults",
+                   "this run judges the tool, not the cluster: planted " + NameSome(planted), ""});
+  } else if (ranks_ran) {
+    judge.Decide(kRules[2].id, subject,
+                 {{"planted faults", Op::kSubset, std::vector<std::string>{}, planted, "",
+                   "observation:ranks.planted_faults"}});
+  }
 }
 
 std::vector<Finding> JudgeCoverage(const Observations& observations, const Policy& policy) {
@@ -50,6 +84,7 @@ std::vector<Finding> JudgeCoverage(const Observations& observations, const Polic
                     {"not-selected", "the policy asks for this stage and it was not selected", ""});
     }
   }
+  JudgePlantedFaults(observations, judge);
   return judge.Take();
 }
 
@@ -60,7 +95,8 @@ constinit const Check kCoverage{
     Stage::kImage,
     true,
     "what was asked for was looked at",
-    "stages selected by flags and policy against the checks of this version",
+    "stages selected by flags and policy against the checks of this version; faults planted in "
+    "ranks",
     kRules,
     JudgeCoverage,
 };

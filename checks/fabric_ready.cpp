@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/efa_nodes.h"
 #include "checks/instance_types.h"
-#include "checks/node_fit.h"
+#include "checks/pod_devices.h"
 #include "checks/pod_resources.h"
 #include "checks/ray_cluster_view.h"
 
@@ -73,124 +74,40 @@ constexpr Rule kRules[] = {
      "remove the hostPath volume: it shows the pod devices it was not given, and provider "
      "discovery "
      "can fail on them"},
-};
-
-enum class HasEfa : std::uint8_t { kNo, kYes, kUnknown };
-
-/// The nodes that a unit's pods run on or may run on, and what is known of their EFA.
-struct UnitNodes {
-  std::vector<const Node*> nodes;
-  bool placed = false;
-  std::string type;  ///< if all nodes (or the nodeSelector) name one
-  HasEfa efa = HasEfa::kUnknown;
-  std::string why_unknown;
+    {kDevicesInPod, Severity::kRequired, false, "a worker's pod holds the EFA devices of its limit",
+     "so many EFA devices are in /sys/class/infiniband, and their uverbs nodes open",
+     "that a byte went by them",
+     "kubectl describe pod: look at the limit, and at aws-efa-k8s-device-plugin on that node"},
+    {kEfaProvider, Severity::kRequired, false, "libfabric offers the efa provider in the pod",
+     "fi_getinfo of the library in the pod lists efa for reliable messages with tags",
+     "that NCCL's plugin takes it",
+     "look at /dev/infiniband, `ulimit -l` and FI_PROVIDER in the pod, in this order"},
+    {kMemlock, Severity::kWarn, false, "memory may be locked without limit",
+     "RLIMIT_MEMLOCK of the rank's process is unlimited", "that the node has the memory",
+     "set LimitMEMLOCK=infinity for the container runtime; EFA registers memory and fails without "
+     "a word of this limit"},
+    {kHugePages, Severity::kWarn, false, "the node has 2 MiB pages",
+     "a pool of 2 MiB pages is there", "that the pod may use it: that is its hugepages-2Mi limit",
+     "set vm.nr_hugepages on the node: the EFA provider falls back to small pages, and may run "
+     "out of registrations"},
+    {kInstallerOnNode, Severity::kRequired, false,
+     "the pod has the EFA installer version of the policy",
+     "the version that /opt/amazon/efa_installed_packages names in the rank's container",
+     "that no file of it was replaced", "run the image that the policy pins"},
 };
 
 struct Context {
   const Observations& seen;
   const Policy& policy;
   Judge judge;
-  NodesByName nodes;
+  EfaNodes nodes;
   std::vector<RayClusterView> views;
 
   const std::string& Resource() const { return policy.fabric.resource; }
   bool Required() const { return policy.fabric.efa == "required"; }
-  bool NodesSeen() const { return seen.cluster.nodes.seen(); }
+  bool NodesSeen() const { return nodes.seen(); }
   std::string LimitMetric() const { return "limits[" + Resource() + "]"; }
 };
-
-HasEfa EfaOf(const Context& context, const Node& node) {
-  if (WholeQuantity(node.allocatable, context.Resource()).value_or(0) > 0) {
-    return HasEfa::kYes;
-  }
-  const InstanceType* type = FindInstanceType(node.instance_type);
-  if (type == nullptr) {
-    return HasEfa::kUnknown;
-  }
-  return type->efa_interfaces > 0 ? HasEfa::kYes : HasEfa::kNo;
-}
-
-void DescribeNodes(const Context& context, UnitNodes& unit) {
-  std::set<std::string> types;
-  std::set<HasEfa> answers;
-  for (const Node* node : unit.nodes) {
-    types.insert(node->instance_type);
-    answers.insert(EfaOf(context, *node));
-  }
-  unit.type = types.size() == 1 ? *types.begin() : "";
-  if (answers.size() == 1) {
-    unit.efa = *answers.begin();
-  }
-  if (unit.efa != HasEfa::kUnknown) {
-    return;
-  }
-  if (answers.size() > 1) {
-    unit.why_unknown = "its nodes differ: some have EFA and some have not";
-  } else {
-    unit.why_unknown = unit.type.empty()
-                           ? "its nodes carry no single instance type that is known here"
-                           : "instance type " + unit.type + " is not in this version's table";
-  }
-}
-
-/// Without nodes, the nodeSelector may still name the type.
-void DescribeSelector(const Context& context, const PodSpec& spec, UnitNodes& unit) {
-  const auto it = spec.node_selector.find("node.kubernetes.io/instance-type");
-  if (it != spec.node_selector.end()) {
-    unit.type = it->second;
-    const InstanceType* type = FindInstanceType(unit.type);
-    if (type != nullptr) {
-      unit.efa = type->efa_interfaces > 0 ? HasEfa::kYes : HasEfa::kNo;
-      return;
-    }
-    unit.why_unknown = "instance type " + unit.type + " is not in this version's table";
-    return;
-  }
-  unit.why_unknown = context.NodesSeen() ? "no node fits its nodeSelector and tolerations"
-                                         : "the nodes were not seen, so their type is not known";
-}
-
-UnitNodes NodesOfGroup(const Context& context, const RayClusterView& view, const RayUnit& unit) {
-  UnitNodes result;
-  std::set<const Node*> placed;
-  for (const RayUnit& pod : view.pods) {
-    if (pod.group == unit.group) {
-      if (const auto it = context.nodes.find(pod.pod->node); it != context.nodes.end()) {
-        placed.insert(it->second);
-      }
-    }
-  }
-  result.placed = !placed.empty();
-  if (result.placed) {
-    result.nodes.assign(placed.begin(), placed.end());
-  } else if (context.NodesSeen()) {
-    result.nodes = FitNodes(*unit.spec, context.seen.cluster.nodes.value()).nodes;
-  }
-  if (result.nodes.empty()) {
-    DescribeSelector(context, *unit.spec, result);
-  } else {
-    DescribeNodes(context, result);
-  }
-  return result;
-}
-
-/// A pod on no node that was seen is taken like its group. Nodes are searched once per group, never
-/// once per pod.
-UnitNodes NodesOfPod(const Context& context, const RayUnit& unit,
-                     const std::map<const RayGroup*, UnitNodes>& by_group) {
-  UnitNodes result;
-  if (const auto it = context.nodes.find(unit.pod->node); it != context.nodes.end()) {
-    result.placed = true;
-    result.nodes = {it->second};
-    DescribeNodes(context, result);
-    return result;
-  }
-  if (const auto it = by_group.find(unit.group); it != by_group.end()) {
-    return it->second;
-  }
-  DescribeSelector(context, *unit.spec, result);
-  return result;
-}
 
 void JudgePlacement(Context& context, const RayUnit& unit, const ResourceAsk& ask) {
   if (!ask.Misplaced()) {
@@ -398,8 +315,8 @@ void JudgeView(Context& context, const RayClusterView& view) {
       }
       const UnitNodes own =
           unit.pod == nullptr
-              ? by_group.emplace(unit.group, NodesOfGroup(context, view, unit)).first->second
-              : NodesOfPod(context, unit, by_group);
+              ? by_group.emplace(unit.group, context.nodes.OfGroup(view, unit)).first->second
+              : context.nodes.OfPod(unit, by_group);
       applies = applies || context.Required() || own.efa != HasEfa::kNo;
       (own.placed ? placed : fitting).insert(own.nodes.begin(), own.nodes.end());
       JudgeUnit(context, unit, own);
@@ -427,24 +344,22 @@ void JudgeNothing(Context& context) {
 }
 
 std::vector<Finding> JudgeFabricReady(const Observations& observations, const Policy& policy) {
-  Context context{
-      observations, policy, Judge(kFabricReady, policy), {}, ViewRayClusters(observations.cluster)};
+  Context context{observations, policy, Judge(kFabricReady, policy),
+                  EfaNodes(observations.cluster, policy.fabric.resource),
+                  ViewRayClusters(observations.cluster)};
   if (policy.fabric.efa == "no") {
     context.judge.NotApplicable(kEfaLimit, {"cluster", ""}, "the policy does not ask for EFA");
     return context.judge.Take();
   }
   if (context.views.empty()) {
     JudgeNothing(context);
-    return context.judge.Take();
-  }
-  if (context.NodesSeen()) {
-    context.nodes = IndexNodes(observations.cluster.nodes.value());
   }
   for (const RayClusterView& view : context.views) {
     JudgeView(context, view);
   }
   JudgeAllocatable(context.judge, kNodeAllocatable, policy.fabric.resource, context.views,
                    observations.cluster.nodes);
+  JudgePodDevices(observations, policy, context.views, context.judge);
   return context.judge.Take();
 }
 
@@ -456,7 +371,7 @@ constinit const Check kFabricReady{
     false,
     "EFA is asked for and offered where workers span nodes",
     "per worker group: limits vpc.amazonaws.com/efa against policy, instance type and node "
-    "allocatable; zones of the worker nodes",
+    "allocatable; zones of the worker nodes; in the pods of ranks: devices, provider, limits",
     kRules,
     JudgeFabricReady,
 };

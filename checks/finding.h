@@ -65,7 +65,7 @@ struct Subject {
 
 /// Why a finding is not a pass. Codes: "threshold-not-met", "prerequisite-failed", "not-selected",
 /// "not-applicable", "not-looked-at", "timeout", "permission-denied", "not-found", "unavailable",
-/// "unsupported", "invalid-input", "internal-error", "switched-off".
+/// "unsupported", "invalid-input", "internal-error", "switched-off", "planted-faults".
 struct Reason {
   std::string code;
   std::string message;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,22 @@ struct GpuPolicy {
   std::string resource = "nvidia.com/gpu";
 };
 
+/// Of messages of one size between two ranks on different machines, each way.
+struct PairBandwidthLimit {
+  std::int64_t size_bytes = 0;
+  double bytes_per_second = 0;
+};
+struct PairLatencyLimit {
+  std::int64_t size_bytes = 0;
+  double seconds = 0;
+};
+/// Of one collective of all ranks, as nccl-tests counts (busbw).
+struct BusBandwidthLimit {
+  std::string collective;  ///< "all_reduce", "all_gather", "reduce_scatter", "broadcast"
+  std::int64_t size_bytes = 0;
+  double bytes_per_second = 0;
+};
+
 struct FabricPolicy {
   /// "required": EFA must be set up. "when-available": judged on instance types that have it. "no":
   /// not judged.
@@ -62,6 +79,10 @@ struct FabricPolicy {
   int interfaces_per_worker_pod =
       0;  ///< 0: at least one; the instance type's number is compared as a warning
   std::string resource = "vpc.amazonaws.com/efa";
+  std::string provider;  ///< of libfabric, that the ranks' messages must have gone by; empty: any
+  std::optional<PairBandwidthLimit> min_pair_bandwidth;
+  std::optional<PairLatencyLimit> max_pair_latency;
+  std::vector<BusBandwidthLimit> min_bus_bandwidth;
 };
 
 struct StoragePolicy {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/policy_fabric.h"
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
@@ -319,12 +320,8 @@ Result<void> PolicyReader::Gpu(const DocNode& node) {
 }
 
 Result<void> PolicyReader::Fabric(const DocNode& node) {
-  FabricPolicy& fabric = policy_.fabric;
-  StrictMap map = Part(node, "fabric");
-  map.Choice("efa", fabric.efa, {"required", "when-available", "no"});
-  map.Int("interfacesPerWorkerPod", fabric.interfaces_per_worker_pod, 1, kMostGpusPerPod);
-  Demand(map, "resource", fabric.resource);
-  return map.Finish();
+  return ReadFabricPolicy(file_, node, where_.empty() ? "fabric" : where_ + ".fabric",
+                          policy_.fabric);
 }
 
 Result<void> PolicyReader::Storage(const DocNode& node) {
@@ -362,6 +359,10 @@ Result<void> PolicyReader::Severities(const DocNode& node) {
   for (const DocNode::Entry& entry : node.entries) {
     if (FindCheck(entry.key) == nullptr && FindRule(entry.key) == nullptr) {
       return UnknownRule(map, entry);
+    }
+    if (const Rule* rule = FindRule(entry.key); rule != nullptr && rule->fixed) {
+      return DocumentError(map.file(), entry.line, "rule '" + entry.key + "' cannot be changed",
+                           "it keeps a run from being taken for what it is not");
     }
     std::string name;
     map.Choice(entry.key, name, {"required", "warn", "off"});

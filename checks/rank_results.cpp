@@ -26,20 +26,31 @@ std::string RankNames(const RankRun& run, const std::vector<int>& ranks) {
   return text;
 }
 
-void NotePlantedFaults(const RankRun& run, std::vector<Finding>& findings) {
+std::vector<PlantedFault> PlantedFaultsOf(const RankRun& run) {
+  std::vector<PlantedFault> faults = run.planted_faults;
   for (const RankReport& report : run.ranks) {
-    const RankObservations* seen = report.seen.get();
-    if (seen == nullptr || seen->planted_faults.empty()) {
-      continue;
+    if (const RankObservations* seen = report.seen.get()) {
+      for (const PlantedFault& fault : seen->planted_faults) {
+        if (std::find(faults.begin(), faults.end(), fault) == faults.end()) {
+          faults.push_back(fault);
+        }
+      }
     }
-    std::string note = "faults were planted in this run:";
-    for (const PlantedFault& fault : seen->planted_faults) {
-      note += " " + fault.kind + " in rank " + std::to_string(fault.rank);
-    }
-    for (Finding& finding : findings) {
-      finding.notes.push_back(note);
-    }
+  }
+  return faults;
+}
+
+void NotePlantedFaults(const RankRun& run, std::vector<Finding>& findings) {
+  const std::vector<PlantedFault> faults = PlantedFaultsOf(run);
+  if (faults.empty()) {
     return;
+  }
+  std::string note = "faults were planted in this run:";
+  for (const PlantedFault& fault : faults) {
+    note += " " + fault.kind + " in rank " + std::to_string(fault.rank);
+  }
+  for (Finding& finding : findings) {
+    finding.notes.push_back(note);
   }
 }
 

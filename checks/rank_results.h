@@ -16,6 +16,7 @@ struct RankResult {
   std::string name;  ///< "rank 2 on gpu-worker-1", or "rank 2"
   std::string node;  ///< RankFacts::node; empty when the rank was lost
   Observed<T> seen;
+  ExperimentEnd end;  ///< of the rank's own process of the step; all empty when there was none
 };
 
 /// "rank 2 on gpu-worker-1".
@@ -29,7 +30,7 @@ std::vector<RankResult<T>> ResultsOf(const RankRun& run,
                                      std::vector<ExperimentResult<T>> RankObservations::*kind) {
   std::vector<RankResult<T>> results;
   for (const RankReport& report : run.ranks) {
-    RankResult<T> result{report.rank, RankName(report), "", {}};
+    RankResult<T> result{report.rank, RankName(report), "", {}, {}};
     if (const RankObservations* seen = report.seen.get()) {
       result.node = seen->facts.node;
       const auto& list = seen->*kind;
@@ -38,6 +39,7 @@ std::vector<RankResult<T>> ResultsOf(const RankRun& run,
             seen->interrupted ? "the run was interrupted" : "the plan had no such step", ""};
       } else {
         result.seen = list.front().seen;
+        result.end = list.front().end;
       }
     } else if (report.seen.failed()) {
       result.seen = report.seen.error();
@@ -49,6 +51,8 @@ std::vector<RankResult<T>> ResultsOf(const RankRun& run,
   return results;
 }
 
+/// What the plan asked for, and what the ranks say that it did.
+std::vector<PlantedFault> PlantedFaultsOf(const RankRun& run);
 /// A remark on every finding if faults were planted: then the run judges the tool.
 void NotePlantedFaults(const RankRun& run, std::vector<Finding>& findings);
 

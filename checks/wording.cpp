@@ -1,6 +1,9 @@
 #include "checks/wording.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <system_error>
 
 namespace dlc {
 
@@ -18,6 +21,13 @@ std::string NameSome(const std::vector<std::string>& names, std::size_t most) {
 
 std::string Count(std::size_t count, std::string_view noun) {
   return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+std::string Fixed(double value, int digits) {
+  std::array<char, 64> text{};
+  const auto [end, failed] = std::to_chars(text.data(), text.data() + text.size(), value,
+                                           std::chars_format::fixed, digits);
+  return failed == std::errc() ? std::string(text.data(), end) : std::to_string(value);
 }
 
 std::string ShortDigest(const Digest& digest) {

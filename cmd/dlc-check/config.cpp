@@ -7,6 +7,7 @@
 #include "probes/documents/node.h"
 #include "probes/documents/strict_map.h"
 #include "probes/observations/digest.h"
+#include "probes/observations/plan.h"
 
 namespace dlc {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr int kMostRanks = 100'000;
 constexpr int kMostSteps = 1'000'000;
 constexpr int kMostSeconds = 24 * 3600;
+constexpr std::string_view kOtherDirectory = "other-directory";
 constexpr std::string_view kLayoutPrefix = "oci:";
 
 Error Invalid(std::string message, std::string hint = "") {
@@ -53,6 +55,7 @@ class ConfigReader {
   static void Text(StrictMap& map, std::string_view key, ConfigText& out);
 
   Result<void> Target(const DocNode& node);
+  Result<void> PlantedFaultPart(const DocNode& node);
   Result<void> Image(const DocNode& node);
   Result<void> Reference(const DocNode& node);
   Result<void> Registry(const DocNode& node);
@@ -141,6 +144,12 @@ Result<void> ConfigReader::Target(const DocNode& node) {
     target.type.line = type->line;
   }
   map.Int("ranks", target.ranks, 1, kMostRanks);
+  int seconds = 0;
+  map.Int("timeoutSeconds", seconds, 1, kMostSeconds);
+  if (seconds > 0) {
+    target.timeout = std::chrono::seconds(seconds);
+  }
+  map.Items("plantedFaults", [this](const DocNode& fault) { return PlantedFaultPart(fault); });
   Path(map, "observations", target.observations);
   map.Each("observations", [&target](const DocNode&) -> Result<void> {
     if (target.type.text != "replay") {
@@ -151,6 +160,32 @@ Result<void> ConfigReader::Target(const DocNode& node) {
   if (target.type.text == "replay") {
     map.Require("observations");
   }
+  return map.Finish();
+}
+
+Result<void> ConfigReader::PlantedFaultPart(const DocNode& node) {
+  std::vector<FaultConfig>& faults = config_.target.planted_faults;
+  PlantedFault fault;
+  StrictMap map(file_, node, "target.plantedFaults[" + std::to_string(faults.size()) + "]");
+  map.Require("rank");
+  map.Int("rank", fault.rank, 0, std::max(config_.target.ranks, 1) - 1);
+  map.Text("step", fault.step);
+  map.Require("kind");
+  const auto names = [](const auto& kinds) {
+    return std::vector<std::string>(kinds.begin(), kinds.end());
+  };
+  map.Choice("kind", fault.kind, fault.step.empty() ? names(kFaultsAtStart) : names(kFaultsInStep));
+  const bool mounts = fault.kind == kOtherDirectory;
+  ConfigPath path;
+  Path(map, "path", path);
+  map.Each("path", [mounts](const DocNode&) -> Result<void> {
+    return mounts ? Result<void>() : Invalid("is only for faults of kind other-directory");
+  });
+  if (mounts) {
+    map.Require("path");
+  }
+  fault.path = path.path;
+  faults.push_back({std::move(fault), node.line});
   return map.Finish();
 }
 

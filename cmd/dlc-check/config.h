@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/policy.h"
+#include "probes/observations/ranks.h"
 #include "probes/observations/result.h"
 #include "probes/observations/run.h"
 
@@ -30,10 +31,19 @@ struct ConfigText {
   bool empty() const { return text.empty(); }
 };
 
+/// A fault to plant in a rank, to see that the run finds it.
+struct FaultConfig {
+  PlantedFault fault;
+  int line = 0;
+};
+
 /// Where ranks run.
 struct TargetConfig {
-  ConfigText type;          ///< "local", "env", "replay", "ray"; empty when the file has no target
-  int ranks = 0;            ///< 0: not stated
+  ConfigText type;  ///< "local", "env", "replay", "ray"; empty when the file has no target
+  int ranks = 0;    ///< 0: not stated
+  /// Of the ranks' meeting and of each of their steps; absent: what each needs at most.
+  std::optional<std::chrono::seconds> timeout;
+  std::vector<FaultConfig> planted_faults;
   ConfigPath observations;  ///< replay only
 };
 

@@ -16,6 +16,7 @@
 #include "cmd/dlc-check/environment.h"
 #include "cmd/dlc-check/file_facts.h"
 #include "cmd/dlc-check/passphrase.h"
+#include "cmd/dlc-check/rank_setup.h"
 #include "cmd/dlc-check/run_files.h"
 #include "cmd/dlc-check/signals.h"
 #include "cmd/dlc-check/version.h"
@@ -121,15 +122,6 @@ Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& 
   }
   plan.image = std::move(reference).value();
   return {};
-}
-
-void FillRanks(const Config* config, Plan& plan) {
-  plan.ranks.run_id = plan.observations.run.id;
-  plan.ranks.visible_within_seconds = plan.policy.storage.visible_within_seconds;
-  if (config != nullptr && config->target.type.text == "local") {
-    plan.ranks.ranks = std::max(config->target.ranks, 1);
-    plan.ranks.checkpoint_path = config->checkpoint_path.path;
-  }
 }
 
 void FillRegistry(const Config* config, Plan& plan) {
@@ -314,6 +306,11 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
   if (auto read = facts.Read(given, options.files); !read) {
     return read.error();
   }
+  auto ranks = MakeRankSetup(given, plan.policy, plan.observations.run);
+  if (!ranks) {
+    return ranks.error();
+  }
+  plan.ranks = std::move(ranks).value();
   if (auto image = ChooseImage(options, given, plan); !image) {
     return image.error();
   }
@@ -324,7 +321,6 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return signer.error();
   }
   FillRegistry(given, plan);
-  FillRanks(given, plan);
   return plan;
 }
 

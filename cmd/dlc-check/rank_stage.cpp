@@ -42,13 +42,15 @@ RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
   progress.Step("starting " + std::to_string(setup.ranks) + " ranks on this host");
   LaunchRequest request;
   request.plan.run_id = setup.run_id;
-  request.plan.join_deadline_ms = static_cast<int>(kJoin.count());
+  request.plan.join_deadline_ms = static_cast<int>(setup.timeout.value_or(kJoin).count());
   request.plan.steps = std::move(work.steps);
+  request.plan.faults = std::move(work.faults);
   request.ranks = setup.ranks;
   request.run_directories = std::move(work.directories);
   request.interrupted = &interrupted;
 
-  std::chrono::milliseconds whole = kJoin + kStop;
+  std::chrono::milliseconds whole =
+      std::chrono::milliseconds(request.plan.join_deadline_ms) + kStop;
   for (const PlanStep& step : request.plan.steps) {
     whole += std::chrono::milliseconds(step.deadline_ms);
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,18 +17,26 @@ namespace dlc {
 /// What the stages that run ranks need. Made from the config and the policy.
 struct RankSetup {
   std::string run_id;
-  int ranks = 0;                ///< 0: the config has no target to run them on
+  int ranks = 0;  ///< 0: the config has no target to run them on
+  /// Of the ranks' meeting and of each step; absent: what each needs at most.
+  std::optional<std::chrono::milliseconds> timeout;
+  std::vector<PlantedFault> faults;  ///< a fault of a step goes into the stage that has the step
+  /// Sizes that the policy has limits for; they are measured beside the usual ones.
+  std::vector<std::int64_t> pair_sizes;
+  std::vector<std::int64_t> collective_sizes;
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };
 
 /// What the ranks of one stage do.
 struct StageWork {
-  std::vector<PlanStep> steps;           ///< empty: nothing, and `why_not` says why
+  std::vector<PlanStep> steps;  ///< empty: nothing, and `why_not` says why
+  std::vector<PlantedFault> faults;
   std::vector<std::string> directories;  ///< of this run, that the steps make and remove
   std::string why_not;
 };
 StageWork WorkOf(Stage stage, const RankSetup& setup);
+bool HasStep(const StageWork& work, const std::string& name);
 
 struct RankStageResult {
   Observed<RankRun> run;

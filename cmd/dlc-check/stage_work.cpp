@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "cmd/dlc-check/rank_stage.h"
@@ -7,50 +10,113 @@
 namespace dlc {
 namespace {
 
-constexpr std::chrono::milliseconds kMeet{15'000};
-constexpr std::chrono::milliseconds kStorageOperations{30'000};
-constexpr std::chrono::milliseconds kStorageSpeed{120'000};
+using std::chrono::milliseconds;
+
+constexpr milliseconds kMeet{15'000};
+constexpr milliseconds kFabricNode{30'000};
+constexpr milliseconds kFabric{60'000};
+/// Pairs are measured one after the other; on a busy host each takes its seconds.
+constexpr milliseconds kFabricPair{5'000};
+constexpr milliseconds kStorageOperations{30'000};
+constexpr milliseconds kStorageSpeed{120'000};
 
 /// Of each rank's file: enough to be past a client's write-behind, small enough for any quota.
 constexpr std::int64_t kFileBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
-int Milliseconds(std::chrono::milliseconds span) {
-  return static_cast<int>(span.count());
+/// Ranks of one host share its loopback: more repetitions would tell no more about a fabric.
+constexpr int kWarmUp = 5;
+constexpr int kRoundTrips = 50;
+constexpr int kMessages = 16;
+constexpr int kWindow = 8;
+constexpr int kOperations = 5;
+constexpr std::int64_t kSizes[] = {8, std::int64_t{64} << 10, std::int64_t{1} << 20};
+
+/// A step with a deadline of its own, unless the config gives one for all.
+PlanStep Step(const char* kind, milliseconds deadline, const RankSetup& setup,
+              std::string parameters = "{}") {
+  return {kind, kind, static_cast<int>(setup.timeout.value_or(deadline).count()),
+          std::move(parameters)};
+}
+
+/// The usual sizes and those, ascending.
+std::vector<std::int64_t> SizesWith(const std::vector<std::int64_t>& more) {
+  std::set<std::int64_t> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.insert(more.begin(), more.end());
+  return {sizes.begin(), sizes.end()};
+}
+
+StageWork NcclWork(const RankSetup& setup) {
+  const int pairs = setup.ranks * (setup.ranks - 1) / 2;
+  StageWork work;
+  work.steps = {Step("meet", kMeet, setup), Step("fabric-node", kFabricNode, setup),
+                Step("fabric-pairs", kFabric + pairs * kFabricPair, setup,
+                     FactsToJson(FabricPairsParameters{"", SizesWith(setup.pair_sizes), kWarmUp,
+                                                       kRoundTrips, kMessages, kWindow})),
+                Step("fabric-collectives", kFabric + setup.ranks * kFabricPair, setup,
+                     FactsToJson(FabricCollectivesParameters{
+                         "",
+                         {"all_reduce", "all_gather", "reduce_scatter", "broadcast"},
+                         SizesWith(setup.collective_sizes),
+                         1,
+                         kOperations}))};
+  return work;
 }
 
 StageWork CheckpointWork(const RankSetup& setup) {
-  if (setup.checkpoint_path.empty()) {
-    return {{}, {}, "the config has no checkpoint.path"};
-  }
-  const auto visible = static_cast<int>(setup.visible_within_seconds * 1000);
   StageWork work;
-  work.steps = {{"meet", "meet", Milliseconds(kMeet), "{}"},
-                {"storage-shared", "storage-shared", Milliseconds(kStorageOperations) + visible,
-                 FactsToJson(StorageSharedParameters{setup.checkpoint_path, visible})},
-                {"storage-speed", "storage-speed", Milliseconds(kStorageSpeed),
-                 FactsToJson(StorageSpeedParameters{
-                     setup.checkpoint_path, kFileBytes, {kBlockBytes}, true})}};
+  if (setup.checkpoint_path.empty()) {
+    work.why_not = "the config has no checkpoint.path";
+    return work;
+  }
+  const milliseconds visible(static_cast<int>(setup.visible_within_seconds * 1000));
+  work.steps = {Step("meet", kMeet, setup),
+                Step("storage-shared", kStorageOperations + visible, setup,
+                     FactsToJson(StorageSharedParameters{setup.checkpoint_path,
+                                                         static_cast<int>(visible.count())})),
+                Step("storage-speed", kStorageSpeed, setup,
+                     FactsToJson(StorageSpeedParameters{
+                         setup.checkpoint_path, kFileBytes, {kBlockBytes}, true}))};
   work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
   return work;
+}
+
+StageWork StepsOf(Stage stage, const RankSetup& setup) {
+  switch (stage) {
+    case Stage::kNccl:
+      return NcclWork(setup);
+    case Stage::kCheckpoint:
+      return CheckpointWork(setup);
+    case Stage::kImage:
+    case Stage::kGpu:
+    case Stage::kFsdp:
+      break;
+  }
+  StageWork nothing;
+  nothing.why_not = "this version starts no ranks for the stage";
+  return nothing;
 }
 
 }  // namespace
 
 StageWork WorkOf(Stage stage, const RankSetup& setup) {
   if (setup.ranks == 0) {
-    return {{}, {}, "the config has no target to run ranks on"};
+    StageWork nothing;
+    nothing.why_not = "the config has no target to run ranks on";
+    return nothing;
   }
-  switch (stage) {
-    case Stage::kCheckpoint:
-      return CheckpointWork(setup);
-    case Stage::kImage:
-    case Stage::kGpu:
-    case Stage::kNccl:
-    case Stage::kFsdp:
-      break;
+  StageWork work = StepsOf(stage, setup);
+  if (!work.steps.empty()) {
+    std::copy_if(
+        setup.faults.begin(), setup.faults.end(), std::back_inserter(work.faults),
+        [&](const PlantedFault& fault) { return fault.step.empty() || HasStep(work, fault.step); });
   }
-  return {{}, {}, "this version starts no ranks for the stage"};
+  return work;
+}
+
+bool HasStep(const StageWork& work, const std::string& name) {
+  return std::any_of(work.steps.begin(), work.steps.end(),
+                     [&](const PlanStep& step) { return step.name == name; });
 }
 
 }  // namespace dlc

@@ -8,19 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 
 #include "probes/node/unique_fd.h"
 
 namespace dlc {
 namespace {
-
-constexpr std::array<std::string_view, 3> kAtStart = {"never-arrive", "wrong-secret", "exit"};
-constexpr std::array<std::string_view, 7> kInStep = {
-    "exit", "crash", "kill", "sleep", "exit-rank", "other-directory", "flip-bit"};
 
 Error MountFailed(const std::string& what) {
   return {ErrorCode::kPermissionDenied,
@@ -65,11 +59,10 @@ const PlantedFault* FaultAt(const RankPlan& plan, int rank, const std::string& s
 
 Result<void> CheckFaults(const RankPlan& plan) {
   for (const PlantedFault& fault : plan.faults) {
-    const bool known =
-        fault.step.empty()
-            ? std::find(kAtStart.begin(), kAtStart.end(), fault.kind) != kAtStart.end()
-            : std::find(kInStep.begin(), kInStep.end(), fault.kind) != kInStep.end();
-    if (!known) {
+    const auto among = [&](const auto& kinds) {
+      return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
+    };
+    if (!(fault.step.empty() ? among(kFaultsAtStart) : among(kFaultsInStep))) {
       return Error{ErrorCode::kInvalidInput, "unknown fault '" + fault.kind + "'", ""};
     }
   }

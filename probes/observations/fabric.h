@@ -114,9 +114,10 @@ struct CollectiveMeasurement {
   std::string op;  ///< empty when nothing is reduced
   bool in_place = false;
   int ranks = 0;
-  int machines = 0;             ///< distinct boot ids
-  bool oversubscribed = false;  ///< some machine has more ranks than CPUs they may use
-  std::int64_t size_bytes = 0;  ///< S of algbw; smaller than asked where nccl-tests rounds
+  int machines = 0;              ///< distinct boot ids
+  bool oversubscribed = false;   ///< some machine has more ranks than CPUs they may use
+  std::int64_t asked_bytes = 0;  ///< as the plan says
+  std::int64_t size_bytes = 0;   ///< S of algbw; smaller than asked where nccl-tests rounds
   int iterations = 0;
   double mean_seconds = 0;  ///< of one operation: host time over `iterations`, over ranks
   double min_seconds = 0;

@@ -54,7 +54,7 @@ template <> struct FieldsOf<CollectiveMeasurement> { static constexpr Field kFie
     F<&CollectiveMeasurement::op>("op"), F<&CollectiveMeasurement::in_place>("inPlace"),
     F<&CollectiveMeasurement::ranks>("ranks"), F<&CollectiveMeasurement::machines>("machines"),
     F<&CollectiveMeasurement::oversubscribed>("oversubscribed"),
-    F<&CollectiveMeasurement::size_bytes>("sizeBytes"),
+    F<&CollectiveMeasurement::asked_bytes>("askedBytes"), F<&CollectiveMeasurement::size_bytes>("sizeBytes"),
     F<&CollectiveMeasurement::iterations>("iterations"),
     F<&CollectiveMeasurement::mean_seconds>("meanSeconds"),
     F<&CollectiveMeasurement::min_seconds>("minSeconds"),

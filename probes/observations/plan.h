@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "probes/observations/ranks.h"
@@ -18,13 +20,16 @@ struct PlanStep {
   bool operator==(const PlanStep&) const = default;
 };
 
+/// Kinds of faults, planted to see that they are found. At the start of the run (`step` empty):
+inline constexpr std::array<std::string_view, 3> kFaultsAtStart = {"never-arrive", "wrong-secret",
+                                                                   "exit"};
+/// In a step: "crash" is SIGSEGV, "kill" is SIGKILL, "sleep" is for ever; with "exit-rank" the
+/// whole rank dies; "other-directory" is mounted over the storage path, in the step's own mount
+/// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory.
+inline constexpr std::array<std::string_view, 7> kFaultsInStep = {
+    "exit", "crash", "kill", "sleep", "exit-rank", "other-directory", "flip-bit"};
+
 /// What dlc-probe does, the same text for every rank of a run.
-///
-/// Faults are planted to see that they are found. Kinds at the start of the run (`step` empty):
-/// "never-arrive", "wrong-secret", "exit". In a step: "exit", "crash" (SIGSEGV), "kill" (SIGKILL),
-/// "sleep" (for ever), "exit-rank" (the whole rank dies), "other-directory" (another directory is
-/// mounted over the storage path, in the step's own mount namespace), "flip-bit" (in the data that
-/// the rank gives; of "gpu-compute", in the memory).
 struct RankPlan {
   std::string run_id;        ///< 16 hex digits
   int join_deadline_ms = 0;  ///< for all ranks to meet

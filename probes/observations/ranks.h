@@ -105,6 +105,8 @@ struct RankReport {
 struct RankRun {
   int size = 0;
   std::string launcher;  ///< "local", "env", "ray"; empty in a document that dlc-probe wrote
+  /// As the plan asked for: a rank that was lost cannot tell its own.
+  std::vector<PlantedFault> planted_faults;
   std::vector<RankReport> ranks;
 
   bool operator==(const RankRun&) const = default;

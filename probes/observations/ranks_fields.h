@@ -87,7 +87,8 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
 template <> struct FieldsOf<RankReport> { static constexpr Field kFields[] = {
     F<&RankReport::rank>("rank"), F<&RankReport::seen>("seen")}; };
 template <> struct FieldsOf<RankRun> { static constexpr Field kFields[] = {
-    F<&RankRun::size>("size"), F<&RankRun::launcher>("launcher"), F<&RankRun::ranks>("ranks")}; };
+    F<&RankRun::size>("size"), F<&RankRun::launcher>("launcher"),
+    F<&RankRun::planted_faults>("plantedFaults"), F<&RankRun::ranks>("ranks")}; };
 template <> struct FieldsOf<RankEvent> { static constexpr Field kFields[] = {
     F<&RankEvent::event>("event"), F<&RankEvent::rank>("rank"), F<&RankEvent::step>("step"),
     F<&RankEvent::text>("text")}; };

@@ -56,7 +56,16 @@ jobPackages:
   imagePackages: {Flash_Attn: 2.8.3, torch: 2.9.0}
   allowed: [tensorboard]
 gpu: {perWorkerPod: 4, workerPods: 2, total: 8, resource: amd.com/gpu}
-fabric: {efa: no, interfacesPerWorkerPod: 1, resource: example.com/efa}
+fabric:
+  efa: no
+  interfacesPerWorkerPod: 1
+  resource: example.com/efa
+  provider: efa
+  minPairBandwidth: {sizeBytes: 1048576, bytesPerSecond: 1.5e9}
+  maxPairLatency: {sizeBytes: 8, seconds: 0.00003}
+  minBusBandwidth:
+    - {collective: all_reduce, sizeBytes: 67108864, bytesPerSecond: 2e9}
+    - {collective: all_gather, sizeBytes: 67108864, bytesPerSecond: 1e9}
 severity: {coverage: warn, coverage/stage-has-checks: off}
 )");
   CHECK(policy.name == "two-nodes");
@@ -87,6 +96,17 @@ severity: {coverage: warn, coverage/stage-has-checks: off}
   CHECK(policy.fabric.efa == "no");
   CHECK(policy.fabric.interfaces_per_worker_pod == 1);
   CHECK(policy.fabric.resource == "example.com/efa");
+  CHECK(policy.fabric.provider == "efa");
+  REQUIRE(policy.fabric.min_pair_bandwidth.has_value());
+  CHECK(policy.fabric.min_pair_bandwidth->size_bytes == 1048576);
+  CHECK(policy.fabric.min_pair_bandwidth->bytes_per_second == 1.5e9);
+  REQUIRE(policy.fabric.max_pair_latency.has_value());
+  CHECK(policy.fabric.max_pair_latency->size_bytes == 8);
+  CHECK(policy.fabric.max_pair_latency->seconds == 0.00003);
+  REQUIRE(policy.fabric.min_bus_bandwidth.size() == 2);
+  CHECK(policy.fabric.min_bus_bandwidth[1].collective == "all_gather");
+  CHECK(policy.fabric.min_bus_bandwidth[1].size_bytes == 67108864);
+  CHECK(policy.fabric.min_bus_bandwidth[1].bytes_per_second == 1e9);
   CHECK(policy.severity ==
         std::map<std::string, Severity>{{"coverage", Severity::kWarn},
                                         {"coverage/stage-has-checks", Severity::kOff}});
@@ -101,6 +121,10 @@ void CheckIsDefault(const Policy& policy) {
   CHECK(policy.job_packages.protected_names == built_in.job_packages.protected_names);
   CHECK(policy.gpu.resource == "nvidia.com/gpu");
   CHECK(policy.fabric.efa == "when-available");
+  CHECK(policy.fabric.provider.empty());
+  CHECK_FALSE(policy.fabric.min_pair_bandwidth.has_value());
+  CHECK_FALSE(policy.fabric.max_pair_latency.has_value());
+  CHECK(policy.fabric.min_bus_bandwidth.empty());
   CHECK(policy.severity.empty());
 }
 
@@ -257,6 +281,30 @@ TEST_CASE("policy: what is wrong is said with line, key and hint") {
        "p.yaml: line 3: 'fabric.efa' must be one of required, when-available, no, not 'maybe'"},
       {"fabric: {efa: true}\n",
        "p.yaml: line 3: 'fabric.efa' must be one of required, when-available, no, not 'true'"},
+      {"fabric: {provider: ''}\n",
+       "p.yaml: line 3: 'fabric.provider' must not be empty (remove the key to demand nothing)"},
+      {"fabric:\n  minPairBandwith: {}\n",
+       "p.yaml: line 4: unknown key 'minPairBandwith' in 'fabric' (did you mean "
+       "'minPairBandwidth'?)"},
+      {"fabric:\n  minPairBandwidth:\n    sizeBytes: 8\n    bytesPerSec: 8\n",
+       "p.yaml: line 5: key 'bytesPerSecond' is missing in 'fabric.minPairBandwidth'"},
+      {"fabric:\n  minPairBandwidth: {sizeBytes: 100, bytesPerSecond: 1}\n",
+       "p.yaml: line 4: 'fabric.minPairBandwidth.sizeBytes' must be a multiple of 8, not '100'"},
+      {"fabric:\n  maxPairLatency: {sizeBytes: 8, seconds: 0}\n",
+       "p.yaml: line 4: 'fabric.maxPairLatency.seconds' must be a number from 1e-09 to 3600, not "
+       "'0'"},
+      {"fabric:\n  maxPairLatency: {seconds: 1}\n",
+       "p.yaml: line 4: key 'sizeBytes' is missing in 'fabric.maxPairLatency'"},
+      {"fabric:\n  minBusBandwidth:\n  - {collective: allreduce, sizeBytes: 8, bytesPerSecond: "
+       "1}\n",
+       "p.yaml: line 5: 'fabric.minBusBandwidth[0].collective' must be one of all_reduce, "
+       "all_gather, reduce_scatter, broadcast, not 'allreduce' (did you mean 'all_reduce'?)"},
+      {"fabric:\n  minBusBandwidth:\n  - {collective: broadcast, sizeBytes: 8, bytesPerSecond: "
+       "1}\n  - {collective: broadcast, sizeBytes: 8, bytesPerSecond: 2}\n",
+       "p.yaml: line 6: 'fabric.minBusBandwidth[1]' is given twice for this collective and size"},
+      {"severity:\n  coverage/no-planted-faults: off\n",
+       "p.yaml: line 4: rule 'coverage/no-planted-faults' cannot be changed (it keeps a run from "
+       "being taken for what it is not)"},
       {"severity:\n  coverage/stage-has-check: off\n",
        "p.yaml: line 4: unknown check or rule 'coverage/stage-has-check' (did you mean "
        "'coverage/stage-has-checks'?)"},

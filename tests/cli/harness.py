@@ -34,6 +34,7 @@ def clean_environment(**extra):
 
 class Case(unittest.TestCase):
     maxDiff = 4000
+    patience = 120  # seconds for one command; one that needs them has failed
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dlc-check-test-"))
@@ -42,7 +43,7 @@ class Case(unittest.TestCase):
 
     def run_cli(self, *arguments, expect=None, cwd=None, stdin=None, env=None):
         """Runs dlc-check; `expect` is the exit code, checked with both streams in the message."""
-        done = subprocess.run([str(DLC_CHECK), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([str(DLC_CHECK), *map(str, arguments)], capture_output=True, text=True, timeout=self.patience,
                               cwd=cwd or self.dir, input=stdin, env=env or self.env)
         if expect is not None:
             self.assertEqual(done.returncode, expect, f"$ dlc-check {' '.join(map(str, arguments))}\n--- stdout\n{done.stdout}\n--- stderr\n{done.stderr}")

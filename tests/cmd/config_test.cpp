@@ -86,6 +86,8 @@ TEST_CASE("config: what is absent is told apart from what is given") {
   CHECK(config.image.reference.empty());
   CHECK(config.Manifests().empty());
   CHECK_FALSE(config.image.registry.timeout.has_value());
+  CHECK_FALSE(config.target.timeout.has_value());
+  CHECK(config.target.planted_faults.empty());
   CHECK(config.checkpoint_path.empty());
   CHECK_FALSE(config.policy.has_value());
   CHECK(Read("policy:\n").policy.has_value());
@@ -118,6 +120,20 @@ TEST_CASE("config: what this version may not run is read all the same") {
   }
 }
 
+TEST_CASE("config: faults to plant are read with their lines") {
+  const Config config = Read(
+      "target:\n  type: local\n  ranks: 3\n  timeoutSeconds: 5\n  plantedFaults:\n"
+      "  - {rank: 1, step: storage-shared, kind: other-directory, path: other}\n"
+      "  - {rank: 2, kind: wrong-secret}\n",
+      "dir/c.yaml");
+  CHECK(config.target.timeout == std::chrono::seconds(5));
+  const auto& faults = config.target.planted_faults;
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0].fault == PlantedFault{1, "storage-shared", "other-directory", "dir/other"});
+  CHECK(faults[0].line == 8);
+  CHECK(faults[1].fault == PlantedFault{2, "", "wrong-secret", ""});
+}
+
 TEST_CASE("config: what is wrong is said with line, key and hint") {
   struct Row {
     std::string body;
@@ -132,6 +148,31 @@ TEST_CASE("config: what is wrong is said with line, key and hint") {
       {"target:\n", "c.yaml: line 3: key 'type' is missing in 'target'"},
       {"target: {type: local, ranks: 0}\n",
        "c.yaml: line 3: 'target.ranks' must be a whole number from 1 to 100000, not '0'"},
+      {"target: {type: local, timeoutSeconds: 0}\n",
+       "c.yaml: line 3: 'target.timeoutSeconds' must be a whole number from 1 to 86400, not '0'"},
+      {"target: {type: local, plantedFaults: exit}\n",
+       "c.yaml: line 3: 'target.plantedFaults' must be a list, not 'exit'"},
+      {"target:\n  type: local\n  ranks: 2\n  plantedFaults:\n  - {rank: 2, kind: exit}\n",
+       "c.yaml: line 7: 'target.plantedFaults[0].rank' must be a whole number from 0 to 1, not "
+       "'2'"},
+      {"target: {type: local, plantedFaults: [{kind: exit}]}\n",
+       "c.yaml: line 3: key 'rank' is missing in 'target.plantedFaults[0]'"},
+      {"target: {type: local, plantedFaults: [{rank: 0}]}\n",
+       "c.yaml: line 3: key 'kind' is missing in 'target.plantedFaults[0]'"},
+      {"target: {type: local, plantedFaults: [{rank: 0, kind: slep, step: meet}]}\n",
+       "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of exit, crash, kill, sleep, "
+       "exit-rank, other-directory, flip-bit, not 'slep' (did you mean 'sleep'?)"},
+      {"target: {type: local, plantedFaults: [{rank: 0, kind: sleep}]}\n",
+       "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of never-arrive, wrong-secret, "
+       "exit, not 'sleep'"},
+      {"target: {type: local, plantedFaults: [{rank: 0, kind: exit, path: /x}]}\n",
+       "c.yaml: line 3: 'target.plantedFaults[0].path' is only for faults of kind "
+       "other-directory"},
+      {"target: {type: local, plantedFaults: [{rank: 0, kind: other-directory, step: s}]}\n",
+       "c.yaml: line 3: key 'path' is missing in 'target.plantedFaults[0]'"},
+      {"target: {type: local, plantedFaults: [{rank: 0, kind: exit, wher: s}]}\n",
+       "c.yaml: line 3: unknown key 'wher' in 'target.plantedFaults[0]' (known keys: rank, step, "
+       "kind, path)"},
       {"target: {type: replay}\n", "c.yaml: line 3: key 'observations' is missing in 'target'"},
       {"target: {type: local, observations: x.json}\n",
        "c.yaml: line 3: 'target.observations' is only for target type replay, not local"},

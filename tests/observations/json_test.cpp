@@ -41,7 +41,8 @@ Observations Sample() {
   o.cluster.nodes =
       Error{ErrorCode::kPermissionDenied, "nodes is forbidden", "needs list on nodes"};
   o.cluster.ray_clusters = NotLookedAt{"no manifest given", ""};
-  o.nccl_ranks = RankRun{2, "local", {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
+  o.nccl_ranks =
+      RankRun{2, "local", {}, {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
   o.checkpoint_ranks = NotLookedAt{"", "fabric-bandwidth/right-data"};
   o.ray.nodes = std::vector<RayNode>{{"id", "10.0.0.1", "n", true, true, {{"GPU", 4.0}}}};
   return o;

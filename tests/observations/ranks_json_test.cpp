@@ -35,6 +35,7 @@ FabricExperiment SampleExperiment() {
                                       1,
                                       true,
                                       1 << 20,
+                                      1048560,
                                       20,
                                       0.5,
                                       0.25,
@@ -127,7 +128,10 @@ RankRun SampleRun() {
   seen.checkpoint_tree = {{"tree", {}, tree}};
   seen.leftovers = {"x"};
   seen.interrupted = true;
-  return {2, "local", {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}, {1, seen}}};
+  return {2,
+          "local",
+          {{1, "", "exit", ""}},
+          {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}, {1, seen}}};
 }
 
 RankPlan SamplePlan() {

@@ -90,6 +90,7 @@ RankRun ProcessLauncher::Collect() {
   RankRun run;
   run.size = size_;
   run.launcher = name();
+  run.planted_faults = request_.plan.faults;
   run.ranks.resize(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) {
     run.ranks[static_cast<std::size_t>(rank)] = {

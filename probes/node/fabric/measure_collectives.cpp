@@ -282,6 +282,7 @@ FabricMeasurements MeasureCollectives(Communicator& communicator,
           measured.stopped_by = std::move(row).error();
           return measured;
         }
+        row->asked_bytes = static_cast<std::int64_t>(asked);
         row->machines = CountMachines(ranks);
         row->oversubscribed = IsOversubscribed(ranks);
         measured.collectives.push_back(std::move(row).value());

@@ -1,0 +1,89 @@
+#include "cmd/dlc-check/rank_setup.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "probes/documents/node.h"
+
+namespace dlc {
+namespace {
+
+/// "meet, fabric-node, ..." of the stages that the run does.
+std::string StepNames(const std::vector<StageWork>& works) {
+  std::vector<std::string> names;
+  for (const StageWork& work : works) {
+    for (const PlanStep& step : work.steps) {
+      if (std::find(names.begin(), names.end(), step.name) == names.end()) {
+        names.push_back(step.name);
+      }
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+Result<void> CheckPlantedFaults(const Config& config, const RankSetup& setup,
+                                const std::vector<Stage>& stages) {
+  std::vector<StageWork> works;
+  for (const Stage stage : stages) {
+    works.push_back(WorkOf(stage, setup));
+  }
+  for (const FaultConfig& planted : config.target.planted_faults) {
+    const std::string& step = planted.fault.step;
+    const bool there = std::any_of(works.begin(), works.end(), [&](const StageWork& work) {
+      return step.empty() ? !work.steps.empty() : HasStep(work, step);
+    });
+    if (!there) {
+      const std::string names = StepNames(works);
+      return DocumentError(
+          config.file, planted.line,
+          step.empty() ? "no selected stage starts ranks to plant a fault in"
+                       : "no selected stage has a step '" + step + "' to plant a fault in",
+          names.empty() ? "the nccl and checkpoint stages start ranks" : "the steps are " + names);
+    }
+  }
+  return {};
+}
+
+void AddPolicySizes(const FabricPolicy& fabric, RankSetup& setup) {
+  if (fabric.min_pair_bandwidth) {
+    setup.pair_sizes.push_back(fabric.min_pair_bandwidth->size_bytes);
+  }
+  if (fabric.max_pair_latency) {
+    setup.pair_sizes.push_back(fabric.max_pair_latency->size_bytes);
+  }
+  for (const BusBandwidthLimit& limit : fabric.min_bus_bandwidth) {
+    setup.collective_sizes.push_back(limit.size_bytes);
+  }
+}
+
+}  // namespace
+
+Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run) {
+  RankSetup setup;
+  setup.run_id = run.id;
+  setup.visible_within_seconds = policy.storage.visible_within_seconds;
+  AddPolicySizes(policy.fabric, setup);
+  if (config == nullptr) {
+    return setup;
+  }
+  const TargetConfig& target = config->target;
+  if (target.type.text == "local") {
+    setup.ranks = std::max(target.ranks, 1);
+    setup.checkpoint_path = config->checkpoint_path.path;
+    setup.timeout = target.timeout;
+    for (const FaultConfig& planted : target.planted_faults) {
+      setup.faults.push_back(planted.fault);
+    }
+  }
+  if (const auto good = CheckPlantedFaults(*config, setup, run.stages); !good) {
+    return good.error();
+  }
+  return setup;
+}
+
+}  // namespace dlc

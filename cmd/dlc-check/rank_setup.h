@@ -1,0 +1,13 @@
+#pragma once
+
+#include "checks/policy.h"
+#include "cmd/dlc-check/config.h"
+#include "cmd/dlc-check/rank_stage.h"
+
+namespace dlc {
+
+/// `config` may be null: no ranks then. Errors: a planted fault whose step no selected stage has;
+/// it would not be planted, and a run that says that it was must not look like one that found it.
+Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run);
+
+}  // namespace dlc
