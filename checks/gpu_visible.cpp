@@ -23,7 +23,8 @@ constexpr std::string_view kAnswers = "gpu-visible/gpus-answer";
 constexpr std::string_view kOwn = "gpu-visible/own-gpu";
 constexpr std::string_view kWhole = "gpu-visible/whole-gpus";
 
-constexpr std::string_view kNotThatTheyWork = "that they compute (gpu-compute looks at that)";
+constexpr std::string_view kNotThatTheyWork =
+    "that the GPUs compute right (gpu-compute looks at that)";
 
 constexpr Rule kRules[] = {
     {kGiven, Severity::kRequired, false, "every rank is shown a GPU",
