@@ -78,7 +78,7 @@ class CheckList(unittest.TestCase):
             # Only the folder's own CMakeLists.txt is under test: dlc_module is a stand-in that builds nothing.
             (pathlib.Path(directory) / "CMakeLists.txt").write_text(
                 "cmake_minimum_required(VERSION 3.25)\nproject(planted LANGUAGES NONE)\nfunction(dlc_module)\nendfunction()\nadd_subdirectory(checks)\n")
-            return subprocess.run(["cmake", "-S", directory, "-B", os.path.join(directory, "build")], capture_output=True, text=True)
+            return subprocess.run(["cmake", "-G", "Ninja", "-S", directory, "-B", os.path.join(directory, "build")], capture_output=True, text=True)
 
     def test_the_list_is_whole(self):
         done = self.configure(plant=False)

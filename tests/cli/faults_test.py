@@ -155,7 +155,7 @@ class Planted(Ranks):
         for fault, more, text in [
             ({"rank": 0, "step": "fabric-pears", "kind": "exit"}, [], "no selected stage has a step 'fabric-pears' to plant a fault in"),
             ({"rank": 0, "step": "storage-shared", "kind": "exit"}, ["--only", "nccl"], "the steps are meet, fabric-node, fabric-pairs"),
-            ({"rank": 0, "kind": "exit"}, ["--only", "gpu"], "no selected stage starts ranks"),
+            ({"rank": 0, "kind": "exit"}, ["--only", "image"], "no selected stage starts ranks"),
             ({"rank": 3, "kind": "exit"}, [], "'target.plantedFaults[0].rank' must be a whole number from 0 to 2"),
         ]:
             with self.subTest(text=text):
@@ -170,7 +170,7 @@ class Planted(Ranks):
         self.run_cli("cluster", "-c", config, "--sign-key", key, "--out", self.dir / "signed", expect=INCOMPLETE)
         done = self.run_cli("report", "verify", self.dir / "signed" / "evidence.sigstore.json", "--key", public, expect=INCOMPLETE)
         self.assertIn("INCOMPLETE", done.stdout)
-        lenient = self.write("p.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nstages: [nccl, checkpoint]\nfabric: {efa: no}\nseverity: {coverage: off}\n")
+        lenient = self.write("p.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nstages: [nccl, checkpoint]\nfabric: {efa: no}\n")
         done = self.run_cli("judge", self.dir / "signed" / "evidence.statement.json", "--policy", lenient, expect=INCOMPLETE)
         self.assertIn("judges the tool, not the cluster", done.stdout)
 

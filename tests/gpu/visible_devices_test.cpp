@@ -42,11 +42,15 @@ TEST_CASE("numbers are taken up to the first bad one") {
   CHECK(Expected("00,01") == 2);
 }
 
+// Seen on an H200, driver 580.159.04: cuInit gives CUDA_ERROR_INVALID_DEVICE (101) for a number or
+// a uuid twice.
 TEST_CASE("a repeated device leaves none") {
   CHECK(Expected("0,0") == 0);
+  CHECK(Expected("GPU-bb-3,GPU-bb-3") == 0);
+  CHECK(Expected("GPU-bb-3,GPU-BB-3") == 0);
   CHECK(Expected("1,01") == 0);
   CHECK(Parse("0,1,1").problem ==
-        "entry 3 '1' repeats an earlier entry: CUDA then shows no device at all");
+        "entry 3 '1' repeats an earlier entry: CUDA then refuses to start, or shows no device");
 }
 
 TEST_CASE("uuids are taken, also cut short where one GPU fits") {
@@ -58,6 +62,21 @@ TEST_CASE("uuids are taken, also cut short where one GPU fits") {
         "entry 1 'GPU-a' fits several GPUs: it and the 0 after it are hidden");
   CHECK(Expected("GPU-none,GPU-aa-1") == 0);
   CHECK(Expected("GPU-aa-1,0") == 1);
+}
+
+// Seen on an H200, driver 580.159.04.
+TEST_CASE("letters of a uuid may be upper case") {
+  CHECK(Expected("GPU-BB-3") == 1);
+  CHECK(Expected("GPU-B") == 1);
+  CHECK(Expected("GPU-BB-3-and-more") == 0);
+}
+
+// Seen on an H200, driver 580.159.04: 'MIG-0' gives CUDA_ERROR_NO_DEVICE.
+TEST_CASE("a slice hides every device where no GPU is in MIG mode") {
+  CHECK(Expected("MIG-0") == 0);
+  CHECK(Parse("MIG-0,MIG-1").problem ==
+        "entry 1 'MIG-0' names a MIG slice, and no GPU of this process is in MIG mode: it and the "
+        "1 after it are hidden");
 }
 
 TEST_CASE("each bad entry is told with how many it hides") {
@@ -74,7 +93,7 @@ TEST_CASE("without the list of GPUs only a certain nothing is told") {
   CHECK_FALSE(ParseCudaVisibleDevices({true, "0,1"}, std::nullopt).expected.has_value());
   CHECK(ParseCudaVisibleDevices({true, ""}, std::nullopt).expected == 0);
   CHECK(ParseCudaVisibleDevices({true, "x"}, std::nullopt).expected == 0);
-  CHECK_FALSE(Parse("MIG-1234").expected.has_value());
+  CHECK_FALSE(ParseCudaVisibleDevices({true, "MIG-1234"}, std::nullopt).expected.has_value());
 }
 
 }  // namespace dlc

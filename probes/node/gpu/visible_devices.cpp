@@ -1,6 +1,7 @@
 #include "probes/node/gpu/visible_devices.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <string_view>
 
@@ -49,15 +50,23 @@ Named NameNumber(std::string_view text, const Uuids& uuids) {
   return {std::string(text), ""};
 }
 
+bool SameLetter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
 Named NameUuid(const std::string& text, std::string_view prefix, const Uuids& uuids) {
   if (text.compare(0, prefix.size(), prefix) != 0) {
     return {"", "does not start with " + std::string(prefix) + " as the first entry does"};
   }
-  if (!uuids || prefix == "MIG-") {
+  if (!uuids) {
     return {text, ""};
   }
+  if (prefix == "MIG-") {
+    return {"", "names a MIG slice, and no GPU of this process is in MIG mode"};
+  }
   const auto begins = [&](const std::string& uuid) {
-    return uuid.compare(0, text.size(), text) == 0;
+    return text.size() <= uuid.size() &&
+           std::equal(text.begin(), text.end(), uuid.begin(), SameLetter);
   };
   const auto count = std::count_if(uuids->begin(), uuids->end(), begins);
   if (count == 1) {
@@ -95,7 +104,7 @@ CudaVisibleDevices ParseCudaVisibleDevices(const EnvironmentText& variable, cons
       const std::size_t after = texts.size() - seen.entries.size();
       seen.problem = "entry " + std::to_string(seen.entries.size()) + " '" + text + "' " +
                      named.problem +
-                     (repeats ? ": CUDA then shows no device at all"
+                     (repeats ? ": CUDA then refuses to start, or shows no device"
                               : ": it and the " + std::to_string(after) + " after it are hidden");
       good = repeats ? 0 : good;
       break;
@@ -109,9 +118,6 @@ CudaVisibleDevices ParseCudaVisibleDevices(const EnvironmentText& variable, cons
   // Without the list of GPUs a number may be out of range, and a uuid of another node.
   if (uuids || good == 0) {
     seen.expected = good;
-  }
-  if (first == "MIG-" && good > 0) {
-    seen.expected = std::nullopt;
   }
   return seen;
 }
