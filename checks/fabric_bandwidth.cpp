@@ -227,6 +227,7 @@ void JudgeProvider(Context& context) {
   for (const auto& [rank, place] : context.pairs.places) {
     ranks_by_provider[place.provider.name].push_back(rank);
   }
+  used.reserve(ranks_by_provider.size());
   for (const auto& [name, ranks] : ranks_by_provider) {
     used.push_back(name);
   }

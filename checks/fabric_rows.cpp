@@ -149,6 +149,7 @@ std::string WrongPairsText(const RankRun& run, const FabricRows& rows) {
   // Many senders and one receiver: then it is the receiver that they have in common.
   if (receivers_of.size() > 1 && receivers.size() == 1) {
     std::vector<int> senders;
+    senders.reserve(receivers_of.size());
     for (const auto& [sender, to] : receivers_of) {
       senders.push_back(sender);
     }

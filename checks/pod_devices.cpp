@@ -19,7 +19,7 @@ struct PodView {
   const Policy& policy;
   Subject subject;
   const NodeFabric& node;
-  const PodSpec* spec;  ///< null when no pod of that name was seen
+  const PodSpec* spec = nullptr;  ///< null when no pod of that name was seen
   Judge& judge;
 
   bool Required() const { return policy.fabric.efa == "required"; }

@@ -340,8 +340,8 @@ Error UnknownRule(const StrictMap& map, const DocNode::Entry& entry) {
 
 /// The check that keeps what nobody looked at from being green, or a rule of it.
 bool TellsWhatWasCovered(std::string_view id) {
-  constexpr std::string_view coverage = "coverage";
-  return id == coverage || id.starts_with(std::string(coverage) + "/");
+  constexpr std::string_view kCoverage = "coverage";
+  return id == kCoverage || id.starts_with(std::string(kCoverage) + "/");
 }
 
 Result<void> PolicyReader::Severities(const DocNode& node) {

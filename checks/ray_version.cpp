@@ -170,12 +170,12 @@ Expectation ExpectedRay(const Ground& g) {
 }
 
 void NoExpectation(const Ground& g, const Subject& subject, Judge& judge) {
-  constexpr const char* what =
+  constexpr const char* kWhat =
       "the image's label framework_version (the policy demands no ray.version)";
   if (!g.o.served_image.seen()) {
-    judge.Unseen(kExpected.id, subject, what, g.o.served_image);
+    judge.Unseen(kExpected.id, subject, kWhat, g.o.served_image);
   } else if (!g.o.served_image.value().config.seen()) {
-    judge.Unseen(kExpected.id, subject, what, g.o.served_image.value().config);
+    judge.Unseen(kExpected.id, subject, kWhat, g.o.served_image.value().config);
   } else {
     judge.Unknown(kExpected.id, subject,
                   {"not-found",

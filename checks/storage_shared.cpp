@@ -116,12 +116,12 @@ std::string OperationHint(const StorageShared& seen, const std::string& error) {
 
 /// In the order in which they are tried; all must have been.
 const Texts& NeededOperations() {
-  static const Texts kNeeded = {
+  static const Texts needed = {
       "create-directory", "create-exclusive", "refuse-existing", "write",
       "read-owner",       "fsync-file",       "close",           "rename",
       "fsync-directory",  "read-back",        "replace",         "read-replaced",
       "delete",           "write-nonce"};
-  return kNeeded;
+  return needed;
 }
 
 void JudgeOperations(Context& context, const RankResult<StorageShared>& result) {

@@ -263,11 +263,11 @@ std::optional<bool> Equals(const Version& version, std::string_view wanted_text,
 std::optional<bool> ClauseAdmits(std::string_view clause, const Version& version,
                                  std::string_view version_text) {
   // Longest first.
-  static constexpr std::array<std::string_view, 9> operators = {
+  static constexpr std::array<std::string_view, 9> kOperators = {
       "===", "==", "!=", "~=", ">=", "<=", ">", "<", "="};
-  const auto op = std::find_if(operators.begin(), operators.end(),
+  const auto op = std::find_if(kOperators.begin(), kOperators.end(),
                                [&](std::string_view word) { return clause.starts_with(word); });
-  if (op == operators.end()) {
+  if (op == kOperators.end()) {
     return std::nullopt;
   }
   std::string_view text = Trim(clause.substr(op->size()));

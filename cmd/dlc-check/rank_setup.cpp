@@ -29,6 +29,7 @@ std::string StepNames(const std::vector<StageWork>& works) {
 Result<void> CheckPlantedFaults(const Config& config, const RankSetup& setup,
                                 const std::vector<Stage>& stages) {
   std::vector<StageWork> works;
+  works.reserve(stages.size());
   for (const Stage stage : stages) {
     works.push_back(WorkOf(stage, setup));
   }

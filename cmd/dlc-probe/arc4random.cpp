@@ -5,8 +5,10 @@
 
 #include <cstdint>
 
+// NOLINTNEXTLINE(readability-identifier-naming): glibc's name
 extern "C" std::uint32_t arc4random() noexcept;
 
+// NOLINTNEXTLINE(readability-identifier-naming): glibc's name
 extern "C" std::uint32_t arc4random() noexcept {
   std::uint32_t value = 0;
   while (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {

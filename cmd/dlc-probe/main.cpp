@@ -119,7 +119,7 @@ int Run(const std::string& plan_file) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     sigaddset(&stops, signal);
   }
-  sigprocmask(SIG_BLOCK, &stops, nullptr);
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const UniqueFd stop(signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK));
   Sha256 hash;

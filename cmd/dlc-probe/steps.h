@@ -18,10 +18,10 @@ struct StepContext {
   const RankPlan& plan;
   const PlanStep& step;
   const RankFacts& me;
-  Exchange* exchange;  ///< nullptr for kinds that are not collective
-  Deadline deadline;   ///< of the step; its process is killed a second after it
+  Exchange* exchange = nullptr;  ///< nullptr for kinds that are not collective
+  Deadline deadline;             ///< of the step; its process is killed a second after it
   const Progress& progress;
-  const PlantedFault* fault;  ///< nullptr: none; the process-level ones are done already
+  const PlantedFault* fault = nullptr;  ///< nullptr: none; the process-level ones are done already
 };
 
 /// To add a kind of step: its struct and field table in probes/observations/, one function, one row

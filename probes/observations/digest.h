@@ -19,6 +19,7 @@ struct Digest {
   std::string ToString() const { return hex.empty() ? std::string() : "sha256:" + hex; }
   bool empty() const { return hex.empty(); }
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the spaceship's 0 for a pointer
   auto operator<=>(const Digest&) const = default;
   bool operator==(const Digest&) const = default;
 };

@@ -56,7 +56,7 @@ Result<Nvml> Nvml::Open() {
 Result<void> Nvml::Initialize(int& code) const {
   code = -1;
   int (*init)() = nullptr;
-  if (const auto found = Find("nvmlInit_v2", init); !found) {
+  if (auto found = Find("nvmlInit_v2", init); !found) {
     return found;
   }
   code = init();

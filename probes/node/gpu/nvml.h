@@ -24,7 +24,7 @@ class Nvml {
   template <class... Arguments>
   Result<void> Call(const char* name, Arguments... arguments) const {
     int (*function)(Arguments...) = nullptr;
-    if (const auto found = Find(name, function); !found) {
+    if (auto found = Find(name, function); !found) {
       return found;
     }
     return Told(name, function(arguments...));
