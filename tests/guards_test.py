@@ -90,6 +90,20 @@ class CheckList(unittest.TestCase):
         self.assertIn("checks/forgotten_check.cpp is not listed", done.stderr)
 
 
+class TestNames(unittest.TestCase):
+    """CMake takes a semicolon for the end of a list's element: ctest would run two names that no test has, and both pass."""
+
+    SPLIT = re.compile(r'TEST_CASE\("[^"]*;')
+
+    def test_no_name_is_split(self):
+        for path in sources():
+            match = self.SPLIT.search(path.read_text())
+            self.assertIsNone(match, f"{path}: {match and match.group(0)}")
+
+    def test_a_split_name_is_seen(self):
+        self.assertIsNotNone(self.SPLIT.search('TEST_CASE("one; two") {'))
+
+
 class Text(unittest.TestCase):
     def test_no_path_of_a_developer_machine(self):
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -247,7 +247,7 @@ TEST_CASE("fabric-ready: nodes that may not be listed leave zones and interfaces
   CHECK(Aggregate(findings, false) == Outcome::kIncomplete);
 }
 
-TEST_CASE("fabric-ready: nodes that offer too few interfaces fail; a wrong count only warns") {
+TEST_CASE("fabric-ready: nodes that offer too few interfaces fail, a wrong count only warns") {
   Observations o = SampleObservations();
   o.cluster.nodes.value()[1].allocatable[kEfa] = "0";
   const auto findings = JudgeFabric(o);

@@ -395,7 +395,7 @@ TEST_CASE("gpu-allocation: worker pods are counted as KubeRay counts them") {
   }
 }
 
-TEST_CASE("gpu-allocation: fewer pods than wanted fail; suspension is named") {
+TEST_CASE("gpu-allocation: fewer pods than wanted fail, suspension is named") {
   Observations o = SampleObservations();
   Policy p = SamplePolicy();
   p.gpu.worker_pods = 3;

@@ -71,7 +71,7 @@ TEST_CASE("storage-speed: a read that one rank may have had from its page cache 
         "the policy demands no rate; no read was shown to come from no page cache");
 }
 
-TEST_CASE("storage-speed: wrong data and errors fail and are named; no direct I/O is a remark") {
+TEST_CASE("storage-speed: wrong data and errors fail and are named, no direct I/O is a remark") {
   Observations o = GoodRun({"a", "b"});
   TransfersAt(o, 0)[1].error = "wrong-data";
   TransfersAt(o, 1).push_back(

@@ -203,7 +203,7 @@ TEST_CASE("verify: key ids that are absent, or of another form, do not stop a go
   }
 }
 
-TEST_CASE("verify: two signatures are too many for a bundle; one good of two will do in DSSE") {
+TEST_CASE("verify: two signatures are too many for a bundle, one good of two will do in DSSE") {
   const Evidence evidence = EvidenceOf(PassedReport());
   const auto other = FreshSigner(KeyType::kEd25519);
   Json bundle = Json::parse(evidence.bundle);

@@ -268,7 +268,7 @@ void CheckEverything(const std::string& provider) {
 
 }  // namespace
 
-TEST_CASE("collectives over tcp;ofi_rxm give the reference result for every size and type") {
+TEST_CASE("collectives over ofi_rxm on tcp give the reference result for every size and type") {
   CheckEverything("tcp;ofi_rxm");
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("local: a killed parent leaves no process and no file") {
   CHECK(directory.empty());
 }
 
-TEST_CASE("env: rank 0 collects all documents; run ids are derived from the secret") {
+TEST_CASE("env: rank 0 collects all documents, run ids are derived from the secret") {
   const SharedDirectory directory;
   // A free port, as the operator of a real run would choose one.
   setenv("MASTER_ADDR", "127.0.0.1", 1);

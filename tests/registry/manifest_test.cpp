@@ -50,7 +50,7 @@ TEST_CASE("manifest: attestations and artifacts in an index are not runnable") {
   }
 }
 
-TEST_CASE("manifest: linux/amd64 is found at any place; without platforms the only member is it") {
+TEST_CASE("manifest: linux/amd64 is found at any place, without platforms the only member is it") {
   const auto find = [](const std::string& entries) {
     const auto index = ParseManifest(Index(entries), "m");
     REQUIRE(index.has_value());
@@ -116,7 +116,7 @@ TEST_CASE("manifest: what is none, is two, or is of another age is refused") {
   }
 }
 
-TEST_CASE("image config: labels, environment and entrypoint; null where docker writes null") {
+TEST_CASE("image config: labels, environment and entrypoint, null where docker writes null") {
   const auto config = ParseImageConfig(
       R"({"os": "linux", "architecture": "amd64", "created": "1970-01-01T00:00:00Z", "config":
           {"Labels": {"framework": "ray"}, "Env": ["A=1=2", "B=", "C"], "Entrypoint": ["/e", "x"]}})",
