@@ -154,7 +154,7 @@ void JudgePairQuestion(const RankRun& run, const FabricRows& rows, const PairQue
   Pairs loopback;
   Pairs crowded;
   for (const PairMeasurement& pair : rows.pairs) {
-    const bool waits = IsOversubscribed(rows, pair.rank_a) || IsOversubscribed(rows, pair.rank_b);
+    const bool waits = WaitsForCpu(rows, pair.rank_a) || WaitsForCpu(rows, pair.rank_b);
     (pair.same_machine ? loopback : waits ? crowded : across).push_back(pair);
   }
   const std::string providers = "over " + ProvidersText(run, rows);
@@ -165,7 +165,7 @@ void JudgePairQuestion(const RankRun& run, const FabricRows& rows, const PairQue
       NotePairs(pairs, question, finding);
     }
   };
-  const bool waiting = !loopback.empty() && IsOversubscribed(rows, loopback.front().rank_a);
+  const bool waiting = !loopback.empty() && WaitsForCpu(rows, loopback.front().rank_a);
   show("pairs on one machine",
        std::string("loopback is no fabric, so no limit applies") +
            (waiting ? ", and the machine has more ranks than CPUs (oversubscribed)" : ""),

@@ -102,7 +102,7 @@ std::int64_t CountPairs(const FabricRows& rows) {
   return static_cast<std::int64_t>(pairs.size());
 }
 
-bool IsOversubscribed(const FabricRows& rows, int rank) {
+bool WaitsForCpu(const FabricRows& rows, int rank) {
   const auto mine = rows.places.find(rank);
   if (mine == rows.places.end()) {
     return false;

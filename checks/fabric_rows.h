@@ -27,7 +27,7 @@ FabricRows FabricRowsOf(const RankRun& run,
 /// Distinct pairs of ranks among the rows.
 std::int64_t CountPairs(const FabricRows& rows);
 /// The rank is on a machine with more ranks than CPUs that they may use.
-bool IsOversubscribed(const FabricRows& rows, int rank);
+bool WaitsForCpu(const FabricRows& rows, int rank);
 /// "net on eth0 (provider 117.0, libfabric 1.17)" of every rank; those that differ with their
 /// ranks.
 std::string ProvidersText(const RankRun& run, const FabricRows& rows);

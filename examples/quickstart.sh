@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # From nothing to signed evidence in a few minutes, on a fresh Debian 12, with no cluster and no GPU:
 # installs the build packages, builds, judges the saved answers in examples/local (stages image, gpu, nccl), lets four real
-# processes look at a shared path (stage checkpoint), signs the evidence with a fresh key, and verifies it twice: with
-# dlc-check and with nothing but openssl.
+# processes move bytes over libfabric and look at a shared path (stages nccl, checkpoint), once as they are and once with a
+# fault planted in one of them, signs the evidence with a fresh key, and verifies it twice: with dlc-check and with nothing
+# but openssl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,7 +35,17 @@ step dlc-check cluster -c examples/local/dlc-check.yaml --policy examples/local/
   --only image,gpu,nccl --sign-key "$keys/dlc-check.key" --out "$out"
 
 mkdir -p /tmp/dlc-check-shared
-step dlc-check checkpoint -c examples/local/checkpoint.yaml --sign-key "$keys/dlc-check.key" --out "$out-checkpoint"
+step dlc-check cluster -c examples/local/ranks.yaml --sign-key "$keys/dlc-check.key" --out "$out-ranks"
+
+printf '\n== the same with a flipped bit in what rank 2 sends: it must be found and named\n'
+code=0
+dlc-check nccl -c examples/local/planted-fault.yaml --no-sign --quiet --format json --out "$out-planted" >"$out-planted.json" || code=$?
+found=$(jq -r '.findings[] | select(.rule == "fabric-bandwidth/right-data" and .verdict == "fail") | .reason.message' "$out-planted.json")
+printf 'exit code %s: %s\n' "$code" "$found"
+if ((code != 1)) || [[ $found != 'what rank 2 on '*' sent arrived wrong at ranks 0, 1 and 3'* ]]; then
+  echo "the planted fault was not found, or another rank was named" >&2
+  exit 1
+fi
 
 printf '\n== evidence in %s\n' "$out"
 ls -l "$out"
@@ -57,8 +68,8 @@ rm -rf "$work"
 
 cat <<T
 
-What this showed: the answers saved in examples/local meet examples/local/policy.yaml; four processes of this host can work
-on one path; and the evidence says so and verifies.
-What it did not show: anything about a real cluster. No GPU, no EFA and no registry was touched, no two nodes shared
-anything, and the image is a stand-in with the published labels.
+What this showed: the answers saved in examples/local meet examples/local/policy.yaml; four processes of this host can send
+each other the right bytes and work on one path; a flipped bit is found and its sender named; and the evidence says so and verifies.
+What it did not show: anything about a real cluster. No GPU, no EFA and no registry was touched, no byte
+left this host, and the image is a stand-in with the published labels.
 T

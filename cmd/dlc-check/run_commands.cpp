@@ -190,7 +190,8 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
   add("image", "which artefact really runs: digest, release, Ray version, packages added by jobs",
       {Stage::kImage});
   add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
-  add("nccl", "is EFA set up, and which transport carries the bytes", {Stage::kNccl});
+  add("nccl", "is EFA set up, and do ranks' messages arrive, right and fast enough",
+      {Stage::kNccl});
   add("fsdp", "shard, gather, train on synthetic tokens, and come back to the same numbers",
       {Stage::kFsdp});
   add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});

@@ -108,8 +108,8 @@ int Main(int argc, char** argv) {
     what.sizes_bytes = {static_cast<std::size_t>(std::atoll(argv[5]))};
     what.iterations = std::atoi(argv[6]);
     if (argc == 9) {
-      tuning.ring.piece_bytes = static_cast<std::size_t>(std::atoll(argv[7]));
-      tuning.ring.group = static_cast<std::size_t>(std::atoll(argv[8]));
+      tuning.ring = RingTuning{static_cast<std::size_t>(std::atoll(argv[7])),
+                               static_cast<std::size_t>(std::atoll(argv[8]))};
     }
     return Report(RunRanks(std::atoi(argv[4]), [&](Exchange& exchange) {
       return Collectives(exchange, options, what, tuning);

@@ -235,8 +235,7 @@ std::string Everything(Exchange& exchange, const FabricOptions& options) {
     FabricTuning tuning;
     if (rings) {
       tuning.direct_all_reduce = tuning.direct_block = tuning.tree_broadcast = 0;
-      tuning.ring.piece_bytes = 512;
-      tuning.ring.group = 3;
+      tuning.ring = RingTuning{512, 3};
     }
     auto comm = FabricCommunicator::Open(options, exchange, Soon(), tuning);
     if (!comm) {
@@ -282,7 +281,7 @@ TEST_CASE("a float32 sum has the same bits on all ranks even where rounding depe
     for (const std::size_t ring_above : {std::size_t{0}, std::size_t{1} << 20}) {
       FabricTuning tuning;
       tuning.direct_all_reduce = ring_above;
-      tuning.ring.piece_bytes = 1024;
+      tuning.ring = RingTuning{1024, 4};
       auto comm = FabricCommunicator::Open({}, exchange, Soon(), tuning);
       if (!comm) {
         return comm.error().message;

@@ -7,6 +7,7 @@
 #include "probes/node/fabric/fabric_communicator.h"
 #include "probes/node/fabric/measure_collectives.h"
 #include "probes/node/fabric/measure_pairs.h"
+#include "probes/node/fabric/place.h"
 #include "tests/fabric/forked_ranks.h"
 
 namespace dlc {

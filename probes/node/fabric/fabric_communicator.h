@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "probes/node/communicator.h"
@@ -14,7 +15,8 @@ struct FabricTuning {
   std::size_t direct_all_reduce = 32 << 10;  ///< up to this: recursive doubling; above: ring
   std::size_t direct_block = 16 << 10;       ///< per rank, of all-gather and reduce-scatter
   std::size_t tree_broadcast = 64 << 10;
-  RingTuning ring;
+  /// Absent: chosen by whether ranks share CPUs. The same on all ranks, as all sizes here.
+  std::optional<RingTuning> ring;
 };
 
 /// Collectives on host memory over libfabric.
@@ -50,11 +52,11 @@ class FabricCommunicator : public Communicator {
   FabricTransport& Transport() { return *transport_; }
 
  private:
-  FabricCommunicator(std::unique_ptr<FabricTransport> transport, const FabricTuning& tuning)
-      : transport_(std::move(transport)), tuning_(tuning) {}
+  FabricCommunicator(std::unique_ptr<FabricTransport> transport, const FabricTuning& tuning);
 
   std::unique_ptr<FabricTransport> transport_;
   FabricTuning tuning_;
+  RingTuning ring_;
 };
 
 }  // namespace dlc

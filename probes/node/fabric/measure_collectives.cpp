@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <string>
 
 #include "kernels/pattern.h"
+#include "probes/node/fabric/place.h"
 
 namespace dlc {
 namespace {
@@ -230,29 +229,6 @@ class RowRun {
 };
 
 }  // namespace
-
-int CountMachines(const std::vector<FabricRank>& ranks) {
-  std::set<std::string> boot_ids;
-  int unknown = 0;
-  for (const FabricRank& rank : ranks) {
-    if (rank.boot_id.empty()) {
-      ++unknown;
-    } else {
-      boot_ids.insert(rank.boot_id);
-    }
-  }
-  return static_cast<int>(boot_ids.size()) + unknown;
-}
-
-bool IsOversubscribed(const std::vector<FabricRank>& ranks) {
-  std::map<std::string, int> on_machine;
-  for (const FabricRank& rank : ranks) {
-    ++on_machine[rank.boot_id];
-  }
-  return std::any_of(ranks.begin(), ranks.end(), [&](const FabricRank& rank) {
-    return !rank.boot_id.empty() && on_machine[rank.boot_id] > rank.usable_cpus;
-  });
-}
 
 FabricMeasurements MeasureCollectives(Communicator& communicator,
                                       const std::vector<FabricRank>& ranks,

@@ -33,9 +33,4 @@ FabricMeasurements MeasureCollectives(Communicator& communicator,
                                       const std::vector<FabricRank>& ranks,
                                       const CollectiveOptions& options, Deadline deadline);
 
-/// Some machine has more of the ranks than CPUs that they may use.
-bool IsOversubscribed(const std::vector<FabricRank>& ranks);
-/// Distinct boot ids; ranks without one count as a machine each.
-int CountMachines(const std::vector<FabricRank>& ranks);
-
 }  // namespace dlc

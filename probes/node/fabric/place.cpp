@@ -3,11 +3,14 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <climits>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <set>
 
 namespace dlc {
 namespace {
@@ -102,6 +105,29 @@ FabricRank ObservePlace() {
     place.usable_cpus = CPU_COUNT(&cpus);
   }
   return place;
+}
+
+int CountMachines(const std::vector<FabricRank>& ranks) {
+  std::set<std::string> boot_ids;
+  int unknown = 0;
+  for (const FabricRank& rank : ranks) {
+    if (rank.boot_id.empty()) {
+      ++unknown;
+    } else {
+      boot_ids.insert(rank.boot_id);
+    }
+  }
+  return static_cast<int>(boot_ids.size()) + unknown;
+}
+
+bool IsOversubscribed(const std::vector<FabricRank>& ranks) {
+  std::map<std::string, int> on_machine;
+  for (const FabricRank& rank : ranks) {
+    ++on_machine[rank.boot_id];
+  }
+  return std::any_of(ranks.begin(), ranks.end(), [&](const FabricRank& rank) {
+    return !rank.boot_id.empty() && on_machine[rank.boot_id] > rank.usable_cpus;
+  });
 }
 
 Result<void> CheckIntroductions(const std::vector<FabricIntroduction>& introductions) {

@@ -22,6 +22,11 @@ struct FabricIntroduction {
 /// This process: host name, boot id, network namespace, CPUs.
 FabricRank ObservePlace();
 
+/// Some machine has more of the ranks than CPUs that they may use.
+bool IsOversubscribed(const std::vector<FabricRank>& ranks);
+/// Distinct boot ids; ranks without one count as a machine each.
+int CountMachines(const std::vector<FabricRank>& ranks);
+
 /// The first rank that could not open its side or does not speak rank 0's dialect, as an error.
 Result<void> CheckIntroductions(const std::vector<FabricIntroduction>& introductions);
 

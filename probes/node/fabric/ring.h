@@ -10,8 +10,8 @@ namespace dlc {
 /// How rings cut what they move. A block (one rank's share) is cut into pieces; the pieces go round
 /// in groups, so that a group's data stays in the cache from one hop to the next.
 struct RingTuning {
-  std::size_t piece_bytes = 256 << 10;
-  std::size_t group = 4;  ///< pieces of each block going round together
+  std::size_t piece_bytes = 512 << 10;
+  std::size_t group = 8;  ///< pieces of each block going round together
 };
 
 /// Large messages: each rank sends to its successor and receives from its predecessor. Arguments
