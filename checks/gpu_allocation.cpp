@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/gpu_held.h"
 #include "checks/node_fit.h"
 #include "checks/pod_resources.h"
+#include "checks/rank_results.h"
 #include "checks/ray_advertised.h"
 #include "checks/ray_cluster_view.h"
 
@@ -100,6 +102,12 @@ constexpr Rule kRules[] = {
      "that nodes are not reclaimed underneath",
      "raise minReplicas: the autoscaler removes workers after idleTimeoutSeconds (60 by default), "
      "also between two steps of this run"},
+    {kHeldRule, Severity::kRequired, true, "the ranks hold the GPUs that their pod was given",
+     "as many GPUs as the pod's limit (or gpu.perWorkerPod) are permitted, shown by CUDA to the "
+     "ranks of the pod, and computed",
+     "that another pod is not shown the same ones",
+     "see gpu-visible and gpu-driver for what is missing; more GPUs than the limit come from "
+     "privileged mode or from the image's NVIDIA_VISIBLE_DEVICES=all"},
 };
 
 struct Context {
@@ -399,18 +407,29 @@ void JudgeNothing(Context& context) {
 std::vector<Finding> JudgeGpuAllocation(const Observations& observations, const Policy& policy) {
   Context context{observations, policy, ViewRayClusters(observations.cluster),
                   Judge(kGpuAllocation, policy)};
-  if (context.views.empty()) {
-    JudgeNothing(context);
+  JudgeHeldGpus(observations, policy, context.judge);
+  if (policy.gpu.devices == "no") {
     return context.judge.Take();
   }
-  for (const RayClusterView& view : context.views) {
-    JudgeView(context, view);
+  if (IsHostAlone(observations)) {
+    JudgeHostAlone(observations, kWorkerPodsAsked, policy.gpu.worker_pods > 0, context.judge);
+    JudgeHostAlone(observations, kWorkerTotal, policy.gpu.total > 0, context.judge);
+  } else if (context.views.empty()) {
+    JudgeNothing(context);
+  } else {
+    for (const RayClusterView& view : context.views) {
+      JudgeView(context, view);
+    }
+    JudgeAdvertisedGpus(context.judge, kRayAdvertises, policy.gpu.resource, context.views,
+                        observations);
+    JudgeAllocatable(context.judge, kNodeAllocatable, policy.gpu.resource, context.views,
+                     observations.cluster.nodes);
   }
-  JudgeAdvertisedGpus(context.judge, kRayAdvertises, policy.gpu.resource, context.views,
-                      observations);
-  JudgeAllocatable(context.judge, kNodeAllocatable, policy.gpu.resource, context.views,
-                   observations.cluster.nodes);
-  return context.judge.Take();
+  std::vector<Finding> findings = context.judge.Take();
+  if (const RankRun* run = observations.gpu_ranks.get()) {
+    NotePlantedFaults(*run, findings);
+  }
+  return findings;
 }
 
 }  // namespace
@@ -421,7 +440,7 @@ constinit const Check kGpuAllocation{
     false,
     "GPUs are asked for, handed out and advertised consistently",
     "per worker group and pod: limits, rayStartParams num-gpus, Ray's node resources, node "
-    "allocatable, nodeSelector and taints, policy; the head has none",
+    "allocatable, nodeSelector and taints, policy; the head has none; what the ranks' pods hold",
     kRules,
     JudgeGpuAllocation,
 };

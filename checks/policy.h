@@ -54,6 +54,20 @@ struct GpuPolicy {
   int worker_pods = 0;     ///< 0: not demanded
   int total = 0;  ///< sum over workers; 0: taken from the config's workload, if stated there
   std::string resource = "nvidia.com/gpu";
+  /// "required": ranks must be given GPUs, and must have run. "with-ranks": judged where ranks ran.
+  /// "no": no GPU is asked for, and none is judged.
+  std::string devices = "with-ranks";
+  std::string model;                  ///< words of its name: "H200", "L4"; empty: any
+  std::int64_t min_memory_bytes = 0;  ///< of each GPU, as CUDA tells it; 0: not demanded
+  std::string min_driver;             ///< of the kernel module, "580.65.06"; empty: not demanded
+  /// Memory in use before the run; above it somebody else holds the GPU. The driver's own share is
+  /// in it.
+  double max_used_memory_share = 0.1;
+  double min_copy_bytes_per_second = 0;       ///< on the device, read plus written; 0: not demanded
+  double min_host_copy_bytes_per_second = 0;  ///< each way, pinned; 0: not demanded
+  double min_product_operations_per_second = 0;  ///< of our plain kernel; 0: not demanded
+  /// The slowest GPU against the median of those of its model; 0: not demanded.
+  double min_share_of_median = 0.9;
 };
 
 /// Of messages of one size between two ranks on different machines, each way.

@@ -5,15 +5,13 @@
 
 #include "checks/check.h"
 #include "checks/policy_fabric.h"
+#include "checks/policy_gpu.h"
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
 namespace {
 
 /// Larger than any cluster, small enough that products stay within an int.
-constexpr int kMostGpusPerPod = 1'000;
-constexpr int kMostPods = 100'000;
-constexpr int kMostGpus = kMostGpusPerPod * kMostPods;
 constexpr double kMostBytes = 1e18;
 constexpr double kMostSeconds = 3600;
 
@@ -302,21 +300,7 @@ Result<void> PolicyReader::JobPackages(const DocNode& node) {
 }
 
 Result<void> PolicyReader::Gpu(const DocNode& node) {
-  GpuPolicy& gpu = policy_.gpu;
-  StrictMap map = Part(node, "gpu");
-  map.Int("perWorkerPod", gpu.per_worker_pod, 1, kMostGpusPerPod);
-  map.Int("workerPods", gpu.worker_pods, 1, kMostPods);
-  map.Int("total", gpu.total, 1, kMostGpus);
-  map.Each("total", [&gpu](const DocNode& total) -> Result<void> {
-    const int product = gpu.per_worker_pod * gpu.worker_pods;
-    if (product != 0 && product != gpu.total) {
-      return Invalid("is " + total.text + ", but perWorkerPod x workerPods is " +
-                     std::to_string(product));
-    }
-    return {};
-  });
-  Demand(map, "resource", gpu.resource);
-  return map.Finish();
+  return ReadGpuPolicy(file_, node, where_.empty() ? "gpu" : where_ + ".gpu", policy_.gpu);
 }
 
 Result<void> PolicyReader::Fabric(const DocNode& node) {

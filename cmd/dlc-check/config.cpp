@@ -15,6 +15,11 @@ namespace {
 constexpr int kMostRanks = 100'000;
 constexpr int kMostSteps = 1'000'000;
 constexpr int kMostSeconds = 24 * 3600;
+// What dlc-probe takes; shorter or smaller shows nothing.
+constexpr double kLeastGpuSeconds = 0.1;
+constexpr double kMostGpuSeconds = 600;
+constexpr double kLeastGpuShare = 0.001;
+constexpr double kMostGpuShare = 0.9;
 constexpr std::string_view kOtherDirectory = "other-directory";
 constexpr std::string_view kLayoutPrefix = "oci:";
 
@@ -62,6 +67,7 @@ class ConfigReader {
   Result<void> Cluster(const DocNode& node);
   Result<void> Ray(const DocNode& node);
   Result<void> Checkpoint(const DocNode& node);
+  Result<void> Gpu(const DocNode& node);
   Result<void> WorkloadPart(const DocNode& node);
   Result<void> PolicyPart(const DocNode& node);
 
@@ -130,6 +136,7 @@ Result<void> ConfigReader::Read(const DocNode& root) {
   map.Each("cluster", [this](const DocNode& node) { return Cluster(node); });
   map.Each("ray", [this](const DocNode& node) { return Ray(node); });
   map.Each("checkpoint", [this](const DocNode& node) { return Checkpoint(node); });
+  map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
   map.Each("workload", [this](const DocNode& node) { return WorkloadPart(node); });
   map.Each("policy", [this](const DocNode& node) { return PolicyPart(node); });
   return map.Finish();
@@ -257,6 +264,13 @@ Result<void> ConfigReader::Ray(const DocNode& node) {
 Result<void> ConfigReader::Checkpoint(const DocNode& node) {
   StrictMap map(file_, node, "checkpoint");
   Path(map, "path", config_.checkpoint_path);
+  return map.Finish();
+}
+
+Result<void> ConfigReader::Gpu(const DocNode& node) {
+  StrictMap map(file_, node, "gpu");
+  map.Double("seconds", config_.gpu.seconds, kLeastGpuSeconds, kMostGpuSeconds);
+  map.Double("memoryShare", config_.gpu.memory_share, kLeastGpuShare, kMostGpuShare);
   return map.Finish();
 }
 

@@ -47,6 +47,12 @@ struct TargetConfig {
   ConfigPath observations;  ///< replay only
 };
 
+/// How long the gpu stage works on each GPU, and on how much of it; 0: dlc-probe's default.
+struct GpuConfig {
+  double seconds = 0;
+  double memory_share = 0;  ///< of the free memory
+};
+
 struct RegistryConfig {
   ConfigPath ca;  ///< PEM
   bool plain_http = false;
@@ -92,6 +98,7 @@ struct Config {
   ClusterConfig cluster;
   RayFiles ray;
   ConfigPath checkpoint_path;
+  GpuConfig gpu;
   WorkloadConfig workload;
   /// Of `policy:`; absent when the file has none, so that the caller can tell "built-in" from
   /// "inline".

@@ -39,11 +39,12 @@ Result<void> CheckPlantedFaults(const Config& config, const RankSetup& setup,
     });
     if (!there) {
       const std::string names = StepNames(works);
-      return DocumentError(
-          config.file, planted.line,
-          step.empty() ? "no selected stage starts ranks to plant a fault in"
-                       : "no selected stage has a step '" + step + "' to plant a fault in",
-          names.empty() ? "the nccl and checkpoint stages start ranks" : "the steps are " + names);
+      return DocumentError(config.file, planted.line,
+                           step.empty()
+                               ? "no selected stage starts ranks to plant a fault in"
+                               : "no selected stage has a step '" + step + "' to plant a fault in",
+                           names.empty() ? "the gpu, nccl and checkpoint stages start ranks"
+                                         : "the steps are " + names);
     }
   }
   return {};
@@ -67,6 +68,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   RankSetup setup;
   setup.run_id = run.id;
   setup.visible_within_seconds = policy.storage.visible_within_seconds;
+  setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
   if (config == nullptr) {
     return setup;
@@ -75,6 +77,8 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   if (target.type.text == "local") {
     setup.ranks = std::max(target.ranks, 1);
     setup.checkpoint_path = config->checkpoint_path.path;
+    setup.gpu_seconds = config->gpu.seconds;
+    setup.gpu_memory_share = config->gpu.memory_share;
     setup.timeout = target.timeout;
     for (const FaultConfig& planted : target.planted_faults) {
       setup.faults.push_back(planted.fault);

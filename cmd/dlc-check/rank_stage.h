@@ -24,6 +24,9 @@ struct RankSetup {
   /// Sizes that the policy has limits for; they are measured beside the usual ones.
   std::vector<std::int64_t> pair_sizes;
   std::vector<std::int64_t> collective_sizes;
+  bool gpus = true;             ///< false: the policy asks for none
+  double gpu_seconds = 0;       ///< per GPU; 0: dlc-probe's default
+  double gpu_memory_share = 0;  ///< same
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };

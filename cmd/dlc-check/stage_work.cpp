@@ -13,6 +13,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMeet{15'000};
+constexpr milliseconds kGpuNode{60'000};
+/// Beside the work itself: CUDA takes seconds to start, on a node with many GPUs tens of them.
+constexpr milliseconds kGpuCompute{90'000};
+constexpr double kGpuSeconds = 10;
+constexpr int kMostGpusOfHost = 16;
 constexpr milliseconds kFabricNode{30'000};
 constexpr milliseconds kFabric{60'000};
 /// Pairs are measured one after the other; on a busy host each takes its seconds.
@@ -44,6 +49,25 @@ std::vector<std::int64_t> SizesWith(const std::vector<std::int64_t>& more) {
   std::set<std::int64_t> sizes(std::begin(kSizes), std::end(kSizes));
   sizes.insert(more.begin(), more.end());
   return {sizes.begin(), sizes.end()};
+}
+
+/// The last look is for what the work brought to light, and for GPUs that are gone by then.
+StageWork GpuWorkOfRanks(const RankSetup& setup) {
+  StageWork work;
+  if (!setup.gpus) {
+    work.why_not = "the policy asks for no GPU (gpu.devices: no)";
+    return work;
+  }
+  const double each = setup.gpu_seconds > 0 ? setup.gpu_seconds : kGpuSeconds;
+  const double all = setup.ranks == 1 ? each * kMostGpusOfHost : each;
+  const milliseconds compute = kGpuCompute + milliseconds(static_cast<int>(all * 1500));
+  PlanStep after = Step("gpu-node", kGpuNode, setup);
+  after.name = "gpu-after";
+  work.steps = {Step("meet", kMeet, setup), Step("gpu-node", kGpuNode, setup),
+                Step("gpu-compute", compute, setup,
+                     FactsToJson(GpuComputeParameters{each, setup.gpu_memory_share, ""})),
+                std::move(after)};
+  return work;
 }
 
 StageWork NcclWork(const RankSetup& setup) {
@@ -83,12 +107,13 @@ StageWork CheckpointWork(const RankSetup& setup) {
 
 StageWork StepsOf(Stage stage, const RankSetup& setup) {
   switch (stage) {
+    case Stage::kGpu:
+      return GpuWorkOfRanks(setup);
     case Stage::kNccl:
       return NcclWork(setup);
     case Stage::kCheckpoint:
       return CheckpointWork(setup);
     case Stage::kImage:
-    case Stage::kGpu:
     case Stage::kFsdp:
       break;
   }

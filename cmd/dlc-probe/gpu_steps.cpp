@@ -1,14 +1,29 @@
 #include "cmd/dlc-probe/gpu_steps.h"
 
+#include "cmd/dlc-probe/gpu_sources.h"
 #include "probes/node/gpu/gpu_compute.h"
 #include "probes/node/gpu/gpu_node.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
 
+namespace {
+
+/// nullptr: the plan's fault, if any, is none of these.
+const char* PlantedExperiment(const StepContext& context) {
+  const std::string kind = context.fault == nullptr ? "" : context.fault->kind;
+  return kind == "flip-bit"         ? "memory"
+         : kind == "flip-transfer"  ? "transfer"
+         : kind == "flip-host-copy" ? "host-copy"
+         : kind == "flip-product"   ? "product"
+                                    : nullptr;
+}
+
+}  // namespace
+
 Result<std::string> RunGpuNode(const StepContext& context) {
   context.progress.Say("asking the driver's libraries");
-  return FactsToJson(ObserveGpuNode());
+  return FactsToJson(ObserveGpuNode(GpuNodeRoot()));
 }
 
 Result<std::string> RunGpuCompute(const StepContext& context) {
@@ -16,12 +31,12 @@ Result<std::string> RunGpuCompute(const StepContext& context) {
   if (!parameters) {
     return std::move(parameters).error();
   }
-  if (context.fault != nullptr && context.fault->kind == "flip-bit") {
-    parameters->plant = "memory";
+  if (const char* experiment = PlantedExperiment(context); experiment != nullptr) {
+    parameters->plant = experiment;
   }
   const auto say = [&](std::string_view line) { context.progress.Say(line); };
-  return FactsToJson(
-      ObserveGpuCompute(*parameters, context.me.size, context.me.local_rank, CudaSource(), say));
+  return FactsToJson(ObserveGpuCompute(*parameters, context.me.size, context.me.local_rank,
+                                       GpuComputeSource(), say));
 }
 
 Result<void> CheckGpuComputeStep(const std::string& parameters) {

@@ -310,7 +310,6 @@ struct GpuWork {
   std::int64_t total_bytes = 0;
   std::int64_t free_bytes = 0;   ///< before we took any
   std::int64_t cache_bytes = 0;  ///< second level: less memory than that tests the cache
-  Observed<std::vector<GpuProcess>> other_processes;  ///< before ours; see GpuProcess
   std::vector<GpuSelfTest> self_tests;
   std::vector<GpuMemoryPass> memory;
   std::vector<GpuTransfer> transfers;

@@ -123,7 +123,7 @@ template <> struct FieldsOf<GpuWork> { static constexpr Field kFields[] = {
     F<&GpuWork::ordinal>("ordinal"), F<&GpuWork::uuid>("uuid"), F<&GpuWork::name>("name"),
     F<&GpuWork::pci_address>("pciAddress"), F<&GpuWork::compute_capability>("computeCapability"),
     F<&GpuWork::total_bytes>("totalBytes"), F<&GpuWork::free_bytes>("freeBytes"),
-    F<&GpuWork::cache_bytes>("cacheBytes"), F<&GpuWork::other_processes>("otherProcesses"),
+    F<&GpuWork::cache_bytes>("cacheBytes"),
     F<&GpuWork::self_tests>("selfTests"), F<&GpuWork::memory>("memory"),
     F<&GpuWork::transfers>("transfers"), F<&GpuWork::product>("product"),
     F<&GpuWork::during_copies>("duringCopies"), F<&GpuWork::during_products>("duringProducts"),

@@ -128,7 +128,7 @@ template <> struct FieldsOf<RunFacts> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
     F<&Observations::run>("run"), F<&Observations::served_image>("servedImage"),
     F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray"),
-    F<&Observations::nccl_ranks>("ncclRanks"),
+    F<&Observations::gpu_ranks>("gpuRanks"), F<&Observations::nccl_ranks>("ncclRanks"),
     F<&Observations::checkpoint_ranks>("checkpointRanks")}; };
 // clang-format on
 

@@ -4,14 +4,15 @@ namespace dlc {
 namespace {
 
 template <class Seen>
-auto PickRanks(Seen& seen, Stage stage) -> decltype(&seen.nccl_ranks) {
+auto PickRanks(Seen& seen, Stage stage) -> decltype(&seen.gpu_ranks) {
   switch (stage) {
+    case Stage::kGpu:
+      return &seen.gpu_ranks;
     case Stage::kNccl:
       return &seen.nccl_ranks;
     case Stage::kCheckpoint:
       return &seen.checkpoint_ranks;
     case Stage::kImage:
-    case Stage::kGpu:
     case Stage::kFsdp:
       break;
   }

@@ -15,6 +15,7 @@ struct Observations {
   Observed<ServedImage> served_image;
   ClusterFacts cluster;
   RayFacts ray;
+  Observed<RankRun> gpu_ranks;
   Observed<RankRun> nccl_ranks;
   Observed<RankRun> checkpoint_ranks;
 

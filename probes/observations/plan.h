@@ -25,9 +25,12 @@ inline constexpr std::array<std::string_view, 3> kFaultsAtStart = {"never-arrive
                                                                    "exit"};
 /// In a step: "crash" is SIGSEGV, "kill" is SIGKILL, "sleep" is for ever; with "exit-rank" the
 /// whole rank dies; "other-directory" is mounted over the storage path, in the step's own mount
-/// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory.
-inline constexpr std::array<std::string_view, 7> kFaultsInStep = {
-    "exit", "crash", "kill", "sleep", "exit-rank", "other-directory", "flip-bit"};
+/// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory, and
+/// the three last are its own: in what is moved on the GPU, between host and GPU, and in the
+/// product.
+inline constexpr std::array<std::string_view, 10> kFaultsInStep = {
+    "exit",     "crash",         "kill",           "sleep",       "exit-rank", "other-directory",
+    "flip-bit", "flip-transfer", "flip-host-copy", "flip-product"};
 
 /// What dlc-probe does, the same text for every rank of a run.
 struct RankPlan {

@@ -55,7 +55,20 @@ jobPackages:
   protected: [Torch, "nvidia_*", "*"]
   imagePackages: {Flash_Attn: 2.8.3, torch: 2.9.0}
   allowed: [tensorboard]
-gpu: {perWorkerPod: 4, workerPods: 2, total: 8, resource: amd.com/gpu}
+gpu:
+  perWorkerPod: 4
+  workerPods: 2
+  total: 8
+  resource: amd.com/gpu
+  devices: required
+  model: L4
+  minMemoryBytes: 2.3e10
+  minDriver: 580.65.06
+  maxUsedMemoryShare: 0.05
+  minCopyBytesPerSecond: 2e11
+  minHostCopyBytesPerSecond: 1e10
+  minProductOperationsPerSecond: 3e13
+  minShareOfMedian: 0.8
 fabric:
   efa: no
   interfacesPerWorkerPod: 1
@@ -93,6 +106,15 @@ severity: {coverage: warn, coverage/stage-has-checks: off}
   CHECK(policy.gpu.worker_pods == 2);
   CHECK(policy.gpu.total == 8);
   CHECK(policy.gpu.resource == "amd.com/gpu");
+  CHECK(policy.gpu.devices == "required");
+  CHECK(policy.gpu.model == "L4");
+  CHECK(policy.gpu.min_memory_bytes == 23'000'000'000);
+  CHECK(policy.gpu.min_driver == "580.65.06");
+  CHECK(policy.gpu.max_used_memory_share == 0.05);
+  CHECK(policy.gpu.min_copy_bytes_per_second == 2e11);
+  CHECK(policy.gpu.min_host_copy_bytes_per_second == 1e10);
+  CHECK(policy.gpu.min_product_operations_per_second == 3e13);
+  CHECK(policy.gpu.min_share_of_median == 0.8);
   CHECK(policy.fabric.efa == "no");
   CHECK(policy.fabric.interfaces_per_worker_pod == 1);
   CHECK(policy.fabric.resource == "example.com/efa");
@@ -277,6 +299,23 @@ TEST_CASE("policy: what is wrong is said with line, key and hint") {
        "p.yaml: line 3: 'gpu.total' must be a whole number of 64 bits, not '99999999999999999999'"},
       {"gpu:\n  perWorkerPod: 4\n  workerPods: 2\n  total: 7\n",
        "p.yaml: line 6: 'gpu.total' is 7, but perWorkerPod x workerPods is 8"},
+      {"gpu: {devices: maybe}\n",
+       "p.yaml: line 3: 'gpu.devices' must be one of required, with-ranks, no, not 'maybe'"},
+      {"gpu:\n  perWorkerPod: 1\n  devices: no\n",
+       "p.yaml: line 5: 'gpu.devices' cannot be 'no' beside a number of GPUs (remove one of "
+       "them)"},
+      {"gpu: {model: ''}\n",
+       "p.yaml: line 3: 'gpu.model' must not be empty (remove the key to demand nothing)"},
+      {"gpu: {minDriver: new}\n",
+       "p.yaml: line 3: 'gpu.minDriver' must be a driver version, not 'new' (numbers with dots "
+       "between them: 580.65.06)"},
+      {"gpu: {minMemoryBytes: -1}\n",
+       "p.yaml: line 3: 'gpu.minMemoryBytes' must be a number from 0 to 1e+18, not '-1'"},
+      {"gpu: {maxUsedMemoryShare: 2}\n",
+       "p.yaml: line 3: 'gpu.maxUsedMemoryShare' must be a number from 0 to 1, not '2'"},
+      {"gpu: {minCopyBytesPerSec: 1}\n",
+       "p.yaml: line 3: unknown key 'minCopyBytesPerSec' in 'gpu' (did you mean "
+       "'minCopyBytesPerSecond'?)"},
       {"fabric: {efa: maybe}\n",
        "p.yaml: line 3: 'fabric.efa' must be one of required, when-available, no, not 'maybe'"},
       {"fabric: {efa: true}\n",

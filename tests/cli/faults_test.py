@@ -155,7 +155,7 @@ class Planted(Ranks):
         for fault, more, text in [
             ({"rank": 0, "step": "fabric-pears", "kind": "exit"}, [], "no selected stage has a step 'fabric-pears' to plant a fault in"),
             ({"rank": 0, "step": "storage-shared", "kind": "exit"}, ["--only", "nccl"], "the steps are meet, fabric-node, fabric-pairs"),
-            ({"rank": 0, "kind": "exit"}, ["--only", "gpu"], "no selected stage starts ranks"),
+            ({"rank": 0, "kind": "exit"}, ["--only", "image"], "no selected stage starts ranks"),
             ({"rank": 3, "kind": "exit"}, [], "'target.plantedFaults[0].rank' must be a whole number from 0 to 2"),
         ]:
             with self.subTest(text=text):

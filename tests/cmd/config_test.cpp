@@ -40,12 +40,15 @@ cluster:
   context: admin
 ray: {version: v.json, nodes: n.json, podVersions: p.json, jobs: [a.json, b.json], runtimeEnv: e.json}
 checkpoint: {path: /fsx/check}
+gpu: {seconds: 2.5, memoryShare: 0.5}
 workload: {model: qwen2-tiny, workers: 8, gpusPerWorker: 1, nodes: 2, steps: 4, code: train.py, config: w.yaml}
 policy: {gpu: {total: 8}}
 )";
   const Config config = Read(body, "dir/c.yaml");
   CHECK(config.file == "dir/c.yaml");
   CHECK(config.bytes == kHead + body);
+  CHECK(config.gpu.seconds == 2.5);
+  CHECK(config.gpu.memory_share == 0.5);
   CHECK(config.target.type.text == "replay");
   CHECK(config.target.type.line == 4);
   CHECK(config.target.ranks == 4);
@@ -150,6 +153,10 @@ TEST_CASE("config: what is wrong is said with line, key and hint") {
        "c.yaml: line 3: 'target.ranks' must be a whole number from 1 to 100000, not '0'"},
       {"target: {type: local, timeoutSeconds: 0}\n",
        "c.yaml: line 3: 'target.timeoutSeconds' must be a whole number from 1 to 86400, not '0'"},
+      {"gpu: {seconds: 0}\n",
+       "c.yaml: line 3: 'gpu.seconds' must be a number from 0.1 to 600, not '0'"},
+      {"gpu: {memoryShare: 0.95}\n",
+       "c.yaml: line 3: 'gpu.memoryShare' must be a number from 0.001 to 0.9, not '0.95'"},
       {"target: {type: local, plantedFaults: exit}\n",
        "c.yaml: line 3: 'target.plantedFaults' must be a list, not 'exit'"},
       {"target:\n  type: local\n  ranks: 2\n  plantedFaults:\n  - {rank: 2, kind: exit}\n",
@@ -161,7 +168,8 @@ TEST_CASE("config: what is wrong is said with line, key and hint") {
        "c.yaml: line 3: key 'kind' is missing in 'target.plantedFaults[0]'"},
       {"target: {type: local, plantedFaults: [{rank: 0, kind: slep, step: meet}]}\n",
        "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of exit, crash, kill, sleep, "
-       "exit-rank, other-directory, flip-bit, not 'slep' (did you mean 'sleep'?)"},
+       "exit-rank, other-directory, flip-bit, flip-transfer, flip-host-copy, flip-product, not "
+       "'slep' (did you mean 'sleep'?)"},
       {"target: {type: local, plantedFaults: [{rank: 0, kind: sleep}]}\n",
        "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of never-arrive, wrong-secret, "
        "exit, not 'sleep'"},

@@ -2,10 +2,13 @@
 """What only a real GPU can show. Needs this file, a built dlc-probe and Python 3; takes some minutes.
 
   device.py [--probe build/debug/bin/dlc-probe] [--kernel-tests build/debug/bin/kernels_cuda_tests] [--out DIR]
+            [--dlc-check DIR/bin/dlc-check [--lib-dir DIR/lib]]     as pack.sh lays them out
+            [--only-dlc-check]
 
 Runs gpu-node and gpu-compute on one rank and on two, with a bit flipped in every experiment, with CUDA_VISIBLE_DEVICES in
 many forms, without NVML, without libcuda, beside a process that holds most of the memory; compares with nvidia-smi, and
-bandwidths with PyTorch where that can be imported. Every comparison is printed; documents go to --out ($OUT). Exits 1 on any
+bandwidths with PyTorch where that can be imported. With --dlc-check also the verdicts of `dlc-check gpu` on this GPU, as it is
+and with things made bad. Every comparison is printed; documents go to --out ($OUT). Exits 1 on any
 mismatch, and 2 where there is no GPU: that is no pass."""
 
 import argparse
@@ -264,7 +267,6 @@ def check_compute(compute):
             check(work[name]["state"] == "seen", f"NVML was asked {name}", reason(work[name]))
             note(f"{name} of {label}", value(work[name]))
         check(work["seconds"] <= BUDGET * 1.5, "the budget is kept", f"{work['seconds']:.1f} s of {BUDGET}")
-        note("processes before ours", work["otherProcesses"])
     check(compute["gpuSeconds"] > 0, "GPU-seconds are told", compute["gpuSeconds"])
     return speeds(compute["gpus"][0]), value(compute["gpus"][0]["product"], {})
 
@@ -459,6 +461,128 @@ def kernel_tests():
         check(done.returncode == 0, f"compute-sanitizer {tool}", (done.stdout + done.stderr)[-400:])
 
 
+# --- the verdicts of dlc-check
+
+OK, FAILED, INCOMPLETE = 0, 1, 3
+FOUR = ("gpu-allocation", "gpu-visible", "gpu-driver", "gpu-compute")
+
+
+def judge(label, expect, rules=(), gpu="devices: required", ranks=1, faults=(), timeout=None, before=(), seconds=1, share=0.02,
+          only=False, **env):
+    """Runs `dlc-check gpu`; compares its exit code, and that each of `rules` has the verdict. Gives the findings. With `only`
+    no other required rule may fail or be unknown."""
+    target = {"type": "local", "ranks": ranks}
+    if faults:
+        target["plantedFaults"] = list(faults)
+    if timeout:
+        target["timeoutSeconds"] = timeout
+    out = os.path.join(args.out, f"judged-{label}")
+    shutil.rmtree(out, ignore_errors=True)
+    config = out + ".yaml"
+    with open(config, "w") as file:
+        file.write("apiVersion: dlc-check/v1\nkind: Config\n"
+                   f"target: {json.dumps(target)}\ngpu: {{seconds: {seconds}, memoryShare: {share}}}\n"
+                   f"policy: {{gpu: {{{gpu}}}}}\n")
+    paths = [*before, args.lib_dir, os.environ.get("LD_LIBRARY_PATH", "")]
+    whole = dict(os.environ, LD_LIBRARY_PATH=":".join(path for path in paths if path), **env)
+    done = subprocess.run([args.dlc_check, "gpu", "-c", config, "--no-sign", "--format", "json", "--out", out],
+                          capture_output=True, text=True, timeout=PLENTY, env=whole)
+    check(done.returncode == expect, f"dlc-check, {label}: exit code {expect}", f"{done.returncode} {done.stderr[-600:] if done.returncode != expect else ''}")
+    findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
+    told = sorted({(f["rule"], f["verdict"], f["reason"].get("message", "") if f.get("reason") else "") for f in findings
+                   if f["verdict"] in ("fail", "unknown")})
+    for rule, verdict, message in told:
+        print(f"raw       {verdict} {rule}: {message[:400]}")
+    for rule, verdict in rules:
+        seen = sorted({f["verdict"] for f in findings if f["rule"] == rule})
+        check(verdict in seen, f"dlc-check, {label}: {rule} is {verdict}", seen)
+    if only:
+        wanted = {rule for rule, _ in rules}
+        others = sorted({f["rule"] for f in findings if f["verdict"] in ("fail", "unknown") and f["severity"] == "required"} - wanted)
+        check(not others, f"dlc-check, {label}: and nothing else", others)
+    return findings
+
+
+def judged_good(count, name):
+    title("dlc-check gpu: all four checks pass on this GPU as it is")
+    model = name.replace("NVIDIA ", "")
+    findings = judge("good", OK, gpu=f"devices: required, perWorkerPod: {count}, model: {model}, minMemoryBytes: 1e9, "
+                     "minDriver: 450.1, minCopyBytesPerSecond: 1e10, minHostCopyBytesPerSecond: 1e9, "
+                     "minProductOperationsPerSecond: 1e12", only=True, seconds=5, share=0.25)
+    for one in FOUR:
+        verdicts = sorted({f["verdict"] for f in findings if f["check"] == one and f["severity"] == "required"})
+        check("pass" in verdicts and set(verdicts) <= {"pass", "not_applicable"}, f"{one} passes", verdicts)
+    for finding in findings:
+        if finding["check"] in FOUR:
+            print(f"raw       {finding['verdict']} {finding['rule']}: {finding.get('actual', '')} {finding.get('notes', '')}")
+
+
+def judged_hidden(count, first):
+    title("dlc-check gpu: CUDA_VISIBLE_DEVICES that hides")
+    given, listed = ("gpu-visible/gpu-given", "fail"), ("gpu-visible/visible-devices-list", "fail")
+    for label, value_ in (("empty", ""), ("out-of-range", str(count)), ("bad-uuid-first", f"GPU-bad,{first}"), ("twice", "0,0")):
+        judge(f"hidden-{label}", FAILED, [given, listed, ("gpu-compute/computes", "unknown")], CUDA_VISIBLE_DEVICES=value_)
+    judge("hidden-last", FAILED, [listed], CUDA_VISIBLE_DEVICES=f"0,{count}")
+    judge("hidden-none", OK, only=True, CUDA_VISIBLE_DEVICES=first)
+
+
+def judged_without(library, expect, rules):
+    title(f"dlc-check gpu: {library} cannot be loaded")
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, library), "w") as file:
+            file.write("not a library, and longer than the header of one " * 20)
+        findings = judge(f"without-{library}", expect, rules, before=[directory])
+    if expect == INCOMPLETE:
+        check(not [f for f in findings if f["verdict"] == "fail" and f["severity"] == "required"], "nothing fails for want of NVML")
+
+
+def judged_crowded():
+    title("dlc-check gpu: another process holds all memory but 3 GiB")
+    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        line = holder.stdout.readline()
+        if check(line.startswith("held"), "the other process has its memory", line.strip()):
+            judge("crowded", FAILED, [("gpu-compute/unoccupied", "fail"), ("gpu-compute/speed", "unknown"),
+                                      ("gpu-compute/right-memory", "pass")],
+                  gpu="devices: required, minCopyBytesPerSecond: 1")
+    finally:
+        holder.communicate("")
+
+
+def judged_planted():
+    title("dlc-check gpu: planted faults are found, and never a pass")
+    never = ("coverage/no-planted-faults", "unknown")
+    for kind, rule in (("flip-bit", "right-memory"), ("flip-transfer", "right-transfers"), ("flip-host-copy", "right-transfers"),
+                       ("flip-product", "right-product")):
+        judge(f"planted-{kind}", FAILED, [(f"gpu-compute/{rule}", "fail"), never], only=True,
+              faults=[{"rank": 0, "step": "gpu-compute", "kind": kind}])
+    for kind in ("crash", "sleep"):
+        judge(f"planted-{kind}", INCOMPLETE, [("gpu-compute/computes", "unknown"), never], timeout=20,
+              faults=[{"rank": 0, "step": "gpu-compute", "kind": kind}])
+
+
+def judged_limits(count):
+    title("dlc-check gpu: what the policy demands and this GPU is not")
+    judge("slow", FAILED, [("gpu-compute/speed", "fail")], gpu="minCopyBytesPerSecond: 1e15", only=True)
+    judge("model", FAILED, [("gpu-visible/as-policy", "fail")], gpu="model: NoSuchModel", only=True)
+    judge("driver", FAILED, [("gpu-driver/min-version", "fail")], gpu="minDriver: 9999.1", only=True)
+    judge("more", FAILED, [("gpu-allocation/ranks-hold-limit", "fail")], gpu=f"perWorkerPod: {count + 1}", only=True)
+    judge("shared", FAILED, [("gpu-visible/own-gpu", "fail")], ranks=count + 1)
+    judge("none-asked", INCOMPLETE, [("gpu-visible/gpu-given", "not_applicable")], gpu="devices: no")
+
+
+def verdicts(node):
+    uuids = [gpu["uuid"] for gpu in value(node["cuda"]["gpus"], [])]
+    section(judged_good, len(uuids), value(node["cuda"]["gpus"])[0]["name"])
+    section(judged_hidden, len(uuids), uuids[0])
+    section(judged_without, "libnvidia-ml.so.1", INCOMPLETE, [("gpu-visible/cuda-shows-permitted", "unknown"),
+                                                              ("gpu-compute/right-product", "pass")])
+    section(judged_without, "libcuda.so.1", FAILED, [("gpu-driver/cuda-starts", "fail")])
+    section(judged_crowded)
+    section(judged_planted)
+    section(judged_limits, len(uuids))
+
+
 def section(work, *arguments):
     """One part's surprise must not hide what the others show."""
     try:
@@ -474,6 +598,9 @@ def main():
         print("no /dev/nvidiactl: there is no NVIDIA GPU here, and nothing was shown")
         return 2
     print(subprocess.run([args.probe, "--version"], capture_output=True, text=True, check=True).stdout)
+    if args.only_dlc_check:
+        verdicts(node_of(run("alone", [step("gpu-node", 30)])[0]))
+        return summary()
     steps = [step("gpu-node", 30), step("gpu-compute", BUDGET * 8 + 60, seconds=BUDGET), step("gpu-node", 30, name="after")]
     rank = run("alone", steps)[0]
     node, after, compute = node_of(rank), node_of(rank, 1), compute_of(rank)
@@ -491,6 +618,14 @@ def main():
     section(without, "libcuda.so.1", without_cuda)
     section(crowded, compute["gpus"][0]["freeBytes"])
     section(kernel_tests)
+    if args.dlc_check:
+        verdicts(node)
+    else:
+        note("dlc-check", "not given")
+    return summary()
+
+
+def summary():
     title("summary")
     with open(os.path.join(args.out, "summary.json"), "w") as file:
         json.dump({"mismatches": mismatches, "facts": facts}, file, indent=1, default=str)
@@ -504,7 +639,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--probe", default="build/debug/bin/dlc-probe")
     parser.add_argument("--kernel-tests", default="")
+    parser.add_argument("--dlc-check", default="")
+    parser.add_argument("--lib-dir", default="", help="shared libraries that dlc-check needs")
+    parser.add_argument("--only-dlc-check", action="store_true", help="only what needs --dlc-check")
     parser.add_argument("--out", default=os.environ.get("OUT", "."))
     args = parser.parse_args()
+    if args.only_dlc_check and not args.dlc_check:
+        parser.error("--only-dlc-check needs --dlc-check")
     os.makedirs(args.out, exist_ok=True)
     sys.exit(main())

@@ -41,6 +41,7 @@ Observations Sample() {
   o.cluster.nodes =
       Error{ErrorCode::kPermissionDenied, "nodes is forbidden", "needs list on nodes"};
   o.cluster.ray_clusters = NotLookedAt{"no manifest given", ""};
+  o.gpu_ranks = NotLookedAt{"the policy asks for no GPU (gpu.devices: no)", ""};
   o.nccl_ranks =
       RankRun{2, "local", {}, {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
   o.checkpoint_ranks = NotLookedAt{"", "fabric-bandwidth/right-data"};
@@ -63,6 +64,7 @@ TEST_CASE("observations: what is written reads back equal") {
 TEST_CASE("observations: every stage that runs ranks has a run of its own") {
   Observations o;
   CHECK(RanksOf(o, Stage::kImage) == nullptr);
+  CHECK(RanksOf(o, Stage::kGpu) == &o.gpu_ranks);
   CHECK(RanksOf(o, Stage::kNccl) == &o.nccl_ranks);
   CHECK(RanksOf(o, Stage::kCheckpoint) == &o.checkpoint_ranks);
   const Observations& seen = o;

@@ -87,7 +87,6 @@ GpuCompute SampleGpuCompute() {
   GpuWork work;
   work.ordinal = 1;
   work.uuid = "GPU-1";
-  work.other_processes = std::vector<GpuProcess>{{42, std::int64_t{7}}};
   work.self_tests = {{"memory", true}, {"product", false}};
   work.memory = {{"random", 64, 1, 8, "0x1", "0x2", "0x3", 0.5, 0.25}};
   work.transfers = {{"copy", 128, 8, 1.5, 2.5, 1}};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "probes/node/gpu/nvml_gpu.h"
 
@@ -68,10 +67,6 @@ LoadSampler::LoadSampler(const std::string& cuda_uuid) {
   }
   device_ = *found;
   nvml_ = std::move(nvml).value();
-}
-
-Observed<std::vector<GpuProcess>> LoadSampler::Processes() const {
-  return nvml_ ? ReadGpuProcesses(*nvml_, device_) : Observed<std::vector<GpuProcess>>(why_not_);
 }
 
 std::function<void()> LoadSampler::Watch() {

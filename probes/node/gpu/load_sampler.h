@@ -16,8 +16,6 @@ class LoadSampler {
   /// By the uuid that CUDA gives. Where NVML cannot find it, samples are errors that say why.
   explicit LoadSampler(const std::string& cuda_uuid);
 
-  /// Processes on the GPU now.
-  Observed<std::vector<GpuProcess>> Processes() const;
   /// To be called while the device is busy, however often: looks a few times a second.
   std::function<void()> Watch();
   /// What Watch saw; the next Watch starts anew.

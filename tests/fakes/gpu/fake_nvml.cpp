@@ -125,7 +125,7 @@ int nvmlDeviceGetCudaComputeCapability(nvml::Device device, int* major, int* min
 }
 int nvmlDeviceGetMemoryInfo(nvml::Device device, nvml::Memory* memory) {
   const unsigned long long total = IsSlice(device) ? fake::kMemory / 8 : fake::kMemory;
-  const unsigned long long used = fake::Is("busy", IndexOf(device)) ? total / 10 * 9 : 512ULL << 20;
+  const unsigned long long used = fake::Is("busy", IndexOf(device)) ? total / 10 * 9 : total / 50;
   return Give(device, memory, {total, total - used, used});
 }
 int nvmlDeviceGetMigMode(nvml::Device device, unsigned* current, unsigned* pending) {
@@ -192,7 +192,7 @@ int nvmlDeviceGetMaxClockInfo(nvml::Device device, int clock, unsigned* megahert
   return Give(device, megahertz, clock == nvml::kClockSm ? 2040U : 6251U);
 }
 int nvmlDeviceGetCurrPcieLinkGeneration(nvml::Device device, unsigned* generation) {
-  return Give(device, generation, 1U);
+  return Give(device, generation, 4U);
 }
 int nvmlDeviceGetCurrPcieLinkWidth(nvml::Device device, unsigned* width) {
   return Give(device, width, fake::Is("narrow", IndexOf(device)) ? 8U : 16U);
