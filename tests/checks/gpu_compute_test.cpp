@@ -112,7 +112,7 @@ TEST_CASE("gpu-compute: why no GPU was put to work") {
   CHECK(Only(o, "computes").verdict == Verdict::kUnknown);
 }
 
-TEST_CASE("gpu-compute: memory errors that wait fail; the look after the work counts") {
+TEST_CASE("gpu-compute: memory errors that wait fail, and the look after the work counts") {
   Observations o = GoodGpuRun(1);
   NvmlAt(o, 0).ecc.value().volatile_uncorrected = 1;
   CHECK(Only(o, "health").verdict == Verdict::kPass);
