@@ -169,7 +169,7 @@ TEST_CASE("a failure ends the GPU's experiments, keeps what came before, and say
   CHECK(product.product.not_looked_at());
 }
 
-TEST_CASE("one rank has every GPU; several have one each, or the one that each is shown") {
+TEST_CASE("one rank has every GPU, several have one each, or the one that each is shown") {
   const auto own = [](int visible, int ranks, int local_rank) {
     const auto gpus = OwnGpus(visible, ranks, local_rank);
     return gpus ? *gpus : std::vector<int>{-1};

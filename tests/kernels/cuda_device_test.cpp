@@ -8,7 +8,7 @@
 
 namespace dlc {
 
-TEST_CASE("every CUDA device computes right; where there is none, CUDA says why") {
+TEST_CASE("every CUDA device computes right, and where there is none CUDA says why") {
   int count = 0;
   const DeviceStatus counted = CountCudaDevices(count);
   if (!counted.Good()) {
