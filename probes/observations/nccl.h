@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/digest.h"
+#include "probes/observations/fabric.h"
+#include "probes/observations/observed.h"
+
 namespace dlc {
 
 /// Connections of one kind, as NCCL logged them ("Channel 00/0 : 1[0] -> 0[0] [send] via
@@ -39,7 +43,9 @@ struct NcclLoggedCommunicator {
 struct NcclSetting {
   std::string name;  ///< "NCCL_SOCKET_IFNAME"
   std::string value;
-  std::string source;  ///< "environment" (or a nccl.conf, which NCCL puts there), "plugin"
+  /// In a log: "environment" (or a nccl.conf, which NCCL puts there), "plugin". Of a process: also
+  /// the path of the nccl.conf, and "dlc-probe" for what the experiment sets itself.
+  std::string source;
 
   bool operator==(const NcclSetting&) const = default;
 };
@@ -76,6 +82,34 @@ struct NcclLog {
   std::int64_t dropped = 0;
 
   bool operator==(const NcclLog&) const = default;
+};
+
+/// The copy of NCCL that an experiment ran with.
+struct NcclLibrary {
+  LoadedLibrary library;  ///< version "2.28.9"
+  int version_code = 0;   ///< 22809
+  Observed<Digest> file;  ///< sha256 of the file
+  std::string found_by;   ///< "parameter", "torch", "python", "loader"
+
+  bool operator==(const NcclLibrary&) const = default;
+};
+
+/// `nccl-collectives` on one rank.
+struct NcclExperiment {
+  NcclLibrary library;
+  std::string gpu_name;
+  std::string gpu_pci_address;  ///< "0000:53:00.0"
+  /// Of `measured` a rank keeps itself in `ranks`, without a provider, and every row.
+  FabricMeasurements measured;
+  std::vector<NcclSetting> settings;          ///< NCCL_*, OFI_NCCL_*, FI_* of the process
+  Observed<NcclLog> log;                      ///< of NCCL_DEBUG_FILE
+  Digest log_digest;                          ///< of the raw log
+  std::vector<std::string> mapped_libraries;  ///< of /proc/self/maps afterwards: what may matter
+  /// Every interface of the rank's network namespace, loopback too.
+  Observed<std::vector<InterfaceBytes>> interfaces_before;
+  Observed<std::vector<InterfaceBytes>> interfaces_after;
+
+  bool operator==(const NcclExperiment&) const = default;
 };
 
 }  // namespace dlc
