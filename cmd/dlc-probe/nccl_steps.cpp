@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,12 +35,23 @@ NcclOptions OptionsOf(const NcclCollectivesParameters& parameters, const StepCon
   return options;
 }
 
+constexpr std::chrono::milliseconds kMostToEnd{5'000};
+
+/// Leaves time to abort and to tell what was seen.
+Deadline WorkingTime(Deadline whole) {
+  const auto left = whole.Remaining();
+  return whole.Within(left - std::min(kMostToEnd, left / 5));
+}
+
 /// One rank's side of the experiment; `seen` is filled as far as it gets.
 class NcclSide {
  public:
   NcclSide(const StepContext& context, const NcclCollectivesParameters& parameters,
            NcclExperiment& seen)
-      : context_(context), parameters_(parameters), seen_(seen) {}
+      : context_(context),
+        parameters_(parameters),
+        seen_(seen),
+        deadline_(WorkingTime(context.deadline)) {}
 
   Result<void> Run() {
     auto capture = NcclLogCapture::Start();
@@ -81,13 +93,13 @@ class NcclSide {
     }
     seen_.interfaces_before = ReadNetDev();
     context_.progress.Say("making a communicator of NCCL " + mine.version);
-    auto group = NcclGroup::Open(api_, *gpu_, *context_.exchange, context_.deadline);
+    auto group = NcclGroup::Open(api_, *gpu_, *context_.exchange, deadline_, context_.deadline);
     if (!group) {
       return group.error();
     }
     context_.progress.Say("measuring");
     seen_.measured = MeasureNccl(**group, *gpu_, *context_.exchange, *ranks,
-                                 OptionsOf(parameters_, context_), context_.deadline);
+                                 OptionsOf(parameters_, context_), deadline_);
     seen_.interfaces_after = ReadNetDev();
     std::erase_if(seen_.measured.ranks,
                   [&](const FabricRank& other) { return other.rank != context_.me.rank; });
@@ -113,7 +125,7 @@ class NcclSide {
   }
 
   Result<std::vector<FabricRank>> Introduce(const NcclIntroduction& mine) {
-    const auto packed = context_.exchange->AllGather(mine.Pack(), context_.deadline);
+    const auto packed = context_.exchange->AllGather(mine.Pack(), deadline_);
     if (!packed) {
       return packed.error();
     }
@@ -137,6 +149,7 @@ class NcclSide {
   const StepContext& context_;
   const NcclCollectivesParameters& parameters_;
   NcclExperiment& seen_;
+  Deadline deadline_;
   std::shared_ptr<const NcclApi> api_;
   std::unique_ptr<RankGpu> gpu_;
 };
@@ -150,10 +163,10 @@ Result<std::string> RunNcclCollectives(const StepContext& context) {
   }
   NcclExperiment seen;
   if (const auto ran = NcclSide(context, *parameters, seen).Run(); !ran) {
-    if (!seen.log.seen()) {
+    if (seen.library.library.path.empty()) {
       return ran.error();  // nothing was seen that the error does not say
     }
-    // What NCCL logged up to here says why.
+    // Which NCCL it was, and what it logged up to here, may say why.
     seen.measured.stopped_by = ran.error();
   }
   return FactsToJson(seen);

@@ -88,7 +88,8 @@ Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introdu
 }
 
 Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi> api, RankGpu& gpu,
-                                                   Exchange& exchange, Deadline deadline) {
+                                                   Exchange& exchange, Deadline deadline,
+                                                   Deadline end_by) {
   nccl_abi::UniqueId id{};
   std::string mine;
   if (exchange.rank() == 0) {
@@ -106,7 +107,7 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi
   }
   std::memcpy(id.internal, all->front().data(), sizeof id.internal);
   std::unique_ptr<NcclGroup> group(
-      new NcclGroup(std::move(api), gpu, exchange.rank(), exchange.size()));
+      new NcclGroup(std::move(api), gpu, exchange.rank(), exchange.size(), end_by));
   nccl_abi::Config config;
   config.blocking = 0;
   if (group->api_->version_code >= kNvlinkCentricSched) {
@@ -121,13 +122,13 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi
 
 NcclGroup::~NcclGroup() {
   // In a thread: what ended badly may not end at all.
-  const auto end = [api = api_, comm = comm_, failed = failed_, memory = memory_] {
+  const Deadline deadline = end_by_.Within(kToEnd);
+  const auto end = [deadline, api = api_, comm = comm_, failed = failed_, memory = memory_] {
     if (comm != nullptr && failed) {
       api->abort(comm);
     }
     if (comm != nullptr && !failed) {
       int state = api->finalize(comm);
-      const Deadline deadline = Deadline::After(kToEnd);
       while (state == nccl_abi::kInProgress && !deadline.Passed()) {
         api->get_async_error(comm, &state);
         GiveWay();
@@ -143,7 +144,7 @@ NcclGroup::~NcclGroup() {
   std::packaged_task<void()> task(end);
   auto ended = task.get_future();
   std::thread thread(std::move(task));
-  if (ended.wait_for(kToEnd + std::chrono::seconds(1)) == std::future_status::ready) {
+  if (ended.wait_for(deadline.Remaining()) == std::future_status::ready) {
     thread.join();
   } else {
     thread.detach();

@@ -36,11 +36,12 @@ Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introdu
 /// operation into the GPU's stream, and WaitIdle polls. After an error no call works any more.
 class NcclGroup {
  public:
-  /// All ranks together. `introductions` is filled as far as the ranks met, for the error case too.
+  /// All ranks together, by `deadline`; `end_by` is for the destructor.
   static Result<std::unique_ptr<NcclGroup>> Open(std::shared_ptr<const NcclApi> api, RankGpu& gpu,
-                                                 Exchange& exchange, Deadline deadline);
-  /// Finalizes; after an error aborts. Waits some seconds for that, then leaves it to the end of
-  /// the process.
+                                                 Exchange& exchange, Deadline deadline,
+                                                 Deadline end_by);
+  /// Finalizes; after an error aborts. Waits for that until `end_by` and no more than some seconds,
+  /// then leaves it to the end of the process.
   ~NcclGroup();
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
@@ -59,8 +60,8 @@ class NcclGroup {
   Result<void*> Allocate(std::size_t bytes);
 
  private:
-  NcclGroup(std::shared_ptr<const NcclApi> api, RankGpu& gpu, int rank, int size)
-      : api_(std::move(api)), gpu_(gpu), rank_(rank), size_(size) {}
+  NcclGroup(std::shared_ptr<const NcclApi> api, RankGpu& gpu, int rank, int size, Deadline end_by)
+      : api_(std::move(api)), gpu_(gpu), rank_(rank), size_(size), end_by_(end_by) {}
 
   Result<void> Enqueue(Collective collective, const void* send, void* receive,
                        const RowShape& shape, int type, Deadline deadline);
@@ -72,6 +73,7 @@ class NcclGroup {
   RankGpu& gpu_;
   int rank_;
   int size_;
+  Deadline end_by_;
   nccl_abi::Comm comm_ = nullptr;
   std::vector<void*> memory_;
   bool failed_ = false;
