@@ -16,6 +16,10 @@ bool Sums(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
 }
 
+/// Operations that are put into the stream before the last is waited for: a stream that is full
+/// blocks its caller, and so would one whose other rank is lost. nccl-tests' default is 20.
+constexpr int kMostInFlight = 128;
+
 /// Both buffers of a rank, as large as the largest size.
 struct Buffers {
   std::byte* send = nullptr;
@@ -47,14 +51,7 @@ class NcclRow {
         element_(ElementBytes(options.type)),
         wrong_from_(static_cast<std::size_t>(group.Size())) {}
 
-  Result<void> WarmUp() {
-    for (int i = 0; i < options_.warm_up; ++i) {
-      if (auto started = Operate(i); !started) {
-        return started;
-      }
-    }
-    return group_.WaitIdle(deadline_);
-  }
+  Result<void> WarmUp() { return OperateTimes(options_.warm_up); }
 
   Result<CollectiveMeasurement> Run() {
     if (auto checked = CheckOnce(); !checked) {
@@ -64,13 +61,8 @@ class NcclRow {
       return met.error();
     }
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < options_.iterations; ++i) {
-      if (auto started = Operate(i); !started) {
-        return started.error();
-      }
-    }
-    if (auto ended = group_.WaitIdle(deadline_); !ended) {
-      return ended.error();
+    if (auto done = OperateTimes(options_.iterations); !done) {
+      return done.error();
     }
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     own_.seconds = elapsed.count() / std::max(options_.iterations, 1);
@@ -101,6 +93,20 @@ class NcclRow {
 
   Result<void> Operate(int i) {
     return group_.Start(collective_, Input(i), Output(i), shape_, options_.type, deadline_);
+  }
+
+  Result<void> OperateTimes(int times) {
+    for (int i = 0; i < times; ++i) {
+      if (auto started = Operate(i); !started) {
+        return started;
+      }
+      if ((i + 1) % kMostInFlight == 0) {
+        if (auto ended = group_.WaitIdle(deadline_); !ended) {
+          return ended;
+        }
+      }
+    }
+    return group_.WaitIdle(deadline_);
   }
 
   Result<void> CheckOnce() {

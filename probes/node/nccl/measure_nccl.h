@@ -28,7 +28,8 @@ struct NcclOptions {
 /// all sizes out of place; then out of place and in place, one operation with data that is compared
 /// bit for bit (there: one that is not, and one that is), a barrier, the host's clock around
 /// `iterations` operations and the wait for the last, at offsets that move from one to the next;
-/// the mean over ranks (min and max too). All ranks together; each returns the same rows.
+/// the mean over ranks (min and max too). Of more than 128 iterations each 128th is waited for. All
+/// ranks together; each returns the same rows.
 FabricMeasurements MeasureNccl(NcclGroup& group, RankGpu& gpu, Exchange& exchange,
                                const std::vector<FabricRank>& ranks, const NcclOptions& options,
                                Deadline deadline);
