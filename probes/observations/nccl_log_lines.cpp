@@ -102,6 +102,35 @@ std::optional<NcclConnections> ReadLocal(std::string_view transport, std::string
   return one;
 }
 
+std::optional<NcclConnections> ReadCollnet(LineCursor at) {
+  auto one = at.SkipPast("via COLLNET/") ? ReadNetwork("COLLNET", at) : std::nullopt;
+  if (one) {
+    one->others = 1;
+  }
+  return one;
+}
+
+/// "1[0] -> 0[0] [send] via NET/..." to its end.
+std::optional<NcclConnections> ReadPeers(LineCursor at) {
+  if (!TakeRank(at) || !at.Take(" -> ") || !TakeRank(at)) {
+    return std::nullopt;
+  }
+  const bool send = at.Take(" [send]");
+  const bool receive = !send && at.Take(" [receive]");
+  std::optional<NcclConnections> one;
+  if (at.Take(" via NET/")) {
+    one = send || receive ? ReadNetwork("NET", at) : std::nullopt;
+  } else if (at.Take(" via P2P/")) {
+    one = ReadLocal("P2P", at.Rest());
+  } else if (at.Take(" via SHM/")) {
+    one = ReadLocal("SHM", at.Rest());
+  }
+  if (one) {
+    (send ? one->sends : receive ? one->receives : one->others) = 1;
+  }
+  return one;
+}
+
 }  // namespace
 
 bool LineCursor::Take(std::string_view word) {
@@ -174,41 +203,16 @@ ConnectionLine ReadConnection(std::string_view message) {
     // A piece of one is evidence that something is missing.
     return {message.find(" via NET/") != std::string_view::npos, std::nullopt};
   }
-  if (message.find("->") == std::string_view::npos &&
-      message.find(" via ") == std::string_view::npos) {
+  const std::string_view ring = at.Rest();
+  if (ring.find(" :") != std::string_view::npos &&
+      ring.find_first_not_of("0123456789/ :") == std::string_view::npos) {
     return {};  // "Channel 00/32 :    0   1": the order of a ring
   }
   int number = 0;
   if (!at.Number(number) || (at.Take("/") && !at.Number(number)) || !at.Take(" : ")) {
     return {true, std::nullopt};
   }
-  if (collnet) {
-    ConnectionLine line{true, std::nullopt};
-    if (at.SkipPast("via COLLNET/")) {
-      line.read = ReadNetwork("COLLNET", at);
-    }
-    if (line.read) {
-      line.read->others = 1;
-    }
-    return line;
-  }
-  if (!TakeRank(at) || !at.Take(" -> ") || !TakeRank(at)) {
-    return {true, std::nullopt};
-  }
-  const bool send = at.Take(" [send]");
-  const bool receive = !send && at.Take(" [receive]");
-  std::optional<NcclConnections> one;
-  if (at.Take(" via NET/")) {
-    one = send || receive ? ReadNetwork("NET", at) : std::nullopt;
-  } else if (at.Take(" via P2P/")) {
-    one = ReadLocal("P2P", at.Rest());
-  } else if (at.Take(" via SHM/")) {
-    one = ReadLocal("SHM", at.Rest());
-  }
-  if (one) {
-    (send ? one->sends : receive ? one->receives : one->others) = 1;
-  }
-  return {true, one};
+  return {true, collnet ? ReadCollnet(at) : ReadPeers(at)};
 }
 
 }  // namespace dlc::nccl_log
