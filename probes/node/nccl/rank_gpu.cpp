@@ -43,8 +43,8 @@ Result<void> RankGpu::Bind() {
                             library_.Find("cuStreamQuery", nullptr, stream_query_),
                             library_.Find("cuMemAlloc_v2", nullptr, allocate_),
                             library_.Find("cuMemFree_v2", nullptr, free_),
-                            library_.Find("cuMemcpyHtoD_v2", nullptr, copy_in_),
-                            library_.Find("cuMemcpyDtoH_v2", nullptr, copy_out_),
+                            library_.Find("cuMemcpyHtoDAsync_v2", nullptr, copy_in_),
+                            library_.Find("cuMemcpyDtoHAsync_v2", nullptr, copy_out_),
                             library_.Find("cuGetErrorString", nullptr, error_text_)}) {
     if (!found) {
       return found;
@@ -122,12 +122,16 @@ void RankGpu::Free(void* memory) {
   free_(AsDevice(memory));
 }
 
+// Not the calls without "Async": theirs is another stream, and from pageable memory the one to the
+// device returns before the bytes are there.
 Result<void> RankGpu::CopyIn(void* to, const void* from, std::size_t bytes) {
-  return bytes == 0 ? Result<void>() : Check(copy_in_(AsDevice(to), from, bytes), "cuMemcpyHtoD");
+  return bytes == 0 ? Result<void>()
+                    : Check(copy_in_(AsDevice(to), from, bytes, stream_), "cuMemcpyHtoDAsync");
 }
 
 Result<void> RankGpu::CopyOut(void* to, const void* from, std::size_t bytes) {
-  return bytes == 0 ? Result<void>() : Check(copy_out_(to, AsDevice(from), bytes), "cuMemcpyDtoH");
+  return bytes == 0 ? Result<void>()
+                    : Check(copy_out_(to, AsDevice(from), bytes, stream_), "cuMemcpyDtoHAsync");
 }
 
 Result<bool> RankGpu::Idle() {

@@ -24,7 +24,8 @@ class RankGpu {
 
   Result<void*> Allocate(std::size_t bytes);
   void Free(void* memory);
-  /// Both wait; nothing may be running on the stream.
+  /// In the stream's order, so that what is started next finds the bytes. Host memory may be reused
+  /// at once; CopyOut's holds them at once, and so must only be asked for when the stream is idle.
   Result<void> CopyIn(void* to, const void* from, std::size_t bytes);
   Result<void> CopyOut(void* to, const void* from, std::size_t bytes);
   /// Whether all that was put into the stream has ended.
@@ -52,8 +53,8 @@ class RankGpu {
   int (*stream_query_)(void*) = nullptr;
   int (*allocate_)(unsigned long long*, std::size_t) = nullptr;
   int (*free_)(unsigned long long) = nullptr;
-  int (*copy_in_)(unsigned long long, const void*, std::size_t) = nullptr;
-  int (*copy_out_)(void*, unsigned long long, std::size_t) = nullptr;
+  int (*copy_in_)(unsigned long long, const void*, std::size_t, void*) = nullptr;
+  int (*copy_out_)(void*, unsigned long long, std::size_t, void*) = nullptr;
   int (*error_text_)(int, const char**) = nullptr;
 };
 

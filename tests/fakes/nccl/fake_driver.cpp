@@ -68,11 +68,11 @@ int cuMemFree_v2(unsigned long long at) {
   std::free(Memory(at));
   return 0;
 }
-int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, std::size_t bytes, void*) {
   std::memcpy(Memory(to), from, bytes);
   return 0;
 }
-int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
+int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, std::size_t bytes, void*) {
   std::memcpy(to, Memory(from), bytes);
   return 0;
 }
