@@ -7,6 +7,7 @@
 #include "cmd/dlc-probe/fabric_parameters.h"
 #include "cmd/dlc-probe/fabric_steps.h"
 #include "cmd/dlc-probe/gpu_steps.h"
+#include "cmd/dlc-probe/nccl_steps.h"
 #include "probes/node/storage/checkpoint_tree.h"
 #include "probes/node/storage/storage_shared.h"
 #include "probes/node/storage/storage_speed.h"
@@ -104,6 +105,9 @@ constexpr StepKind kKinds[] = {
     {"fabric-collectives", true, RunFabricCollectives,
      Adopt<FabricExperiment, &RankObservations::fabric_collectives>,
      CheckFabricCollectivesParameters, NoPath},
+    {"nccl-collectives", true, RunNcclCollectives,
+     Adopt<NcclExperiment, &RankObservations::nccl_collectives>, CheckNcclCollectivesParameters,
+     NoPath},
     {"storage-shared", true, RunStorageShared,
      Adopt<StorageShared, &RankObservations::storage_shared>,
      CheckParameters<StorageSharedParameters>, PathOf<StorageSharedParameters>},

@@ -69,6 +69,21 @@ struct FabricCollectivesParameters {
   bool operator==(const FabricCollectivesParameters&) const = default;
 };
 
+/// Of "nccl-collectives".
+struct NcclCollectivesParameters {
+  std::string library;  ///< path of libnccl; empty: the copy that torch of this image uses
+  /// NCCL_NET for the experiment: a network of another name is then an error, not a fallback.
+  /// Empty: the environment is left as the job has it.
+  std::string network;
+  std::string type;  ///< "float32" or "bfloat16"; empty: "float32"
+  std::vector<std::string> collectives;
+  std::vector<std::int64_t> sizes_bytes;
+  int warm_up = 0;  ///< operations of each size, out of place, before the first row
+  int iterations = 0;
+
+  bool operator==(const NcclCollectivesParameters&) const = default;
+};
+
 /// Of "gpu-compute".
 struct GpuComputeParameters {
   double seconds = 0;       ///< per GPU, about; 0: 10

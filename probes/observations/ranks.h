@@ -6,6 +6,7 @@
 
 #include "probes/observations/fabric.h"
 #include "probes/observations/gpu.h"
+#include "probes/observations/nccl.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/storage.h"
 
@@ -85,6 +86,7 @@ struct RankObservations {
   std::vector<ExperimentResult<NodeFabric>> fabric_node;
   std::vector<ExperimentResult<FabricExperiment>> fabric_pairs;
   std::vector<ExperimentResult<FabricExperiment>> fabric_collectives;
+  std::vector<ExperimentResult<NcclExperiment>> nccl_collectives;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;

@@ -3,6 +3,7 @@
 #include "probes/observations/fabric_fields.h"
 #include "probes/observations/gpu_fields.h"
 #include "probes/observations/json_fields.h"
+#include "probes/observations/nccl_fields.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
 #include "probes/observations/storage.h"
@@ -80,6 +81,7 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::fabric_node>("fabricNode"),
     F<&RankObservations::fabric_pairs>("fabricPairs"),
     F<&RankObservations::fabric_collectives>("fabricCollectives"),
+    F<&RankObservations::nccl_collectives>("ncclCollectives"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
@@ -106,6 +108,14 @@ template <> struct FieldsOf<FabricCollectivesParameters> { static constexpr Fiel
     F<&FabricCollectivesParameters::sizes_bytes>("sizesBytes"),
     F<&FabricCollectivesParameters::warm_up>("warmUp"),
     F<&FabricCollectivesParameters::iterations>("iterations")}; };
+template <> struct FieldsOf<NcclCollectivesParameters> { static constexpr Field kFields[] = {
+    F<&NcclCollectivesParameters::library>("library"),
+    F<&NcclCollectivesParameters::network>("network"),
+    F<&NcclCollectivesParameters::type>("type"),
+    F<&NcclCollectivesParameters::collectives>("collectives"),
+    F<&NcclCollectivesParameters::sizes_bytes>("sizesBytes"),
+    F<&NcclCollectivesParameters::warm_up>("warmUp"),
+    F<&NcclCollectivesParameters::iterations>("iterations")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

@@ -97,6 +97,48 @@ GpuCompute SampleGpuCompute() {
   return {10, 0.25, "memory", 2, {100, "cudaErrorNoDevice", "c", "t", "m"}, {work}, 1.5};
 }
 
+NcclExperiment SampleNccl() {
+  NcclExperiment nccl;
+  nccl.library = {
+      {"/venv/libnccl.so.2", "2.29.7", "ab"}, 22907, Digest{std::string(64, 'b')}, "torch"};
+  nccl.gpu_name = "NVIDIA L4";
+  nccl.gpu_pci_address = "0000:53:00.0";
+  nccl.measured = SampleExperiment().measured;
+  nccl.settings = {{"NCCL_DEBUG", "INFO", "dlc-probe"}};
+  NcclLog log;
+  log.bytes = 1;
+  log.lines = 2;
+  log.processes = {"h:1"};
+  log.version = "2.29.7+cuda13.0";
+  log.communicators = {{"0xab", 1, 2, 2, 1, true}};
+  log.networks = {"Libfabric"};
+  log.connections = {{"NET", "Libfabric", 3, "d", true, true, true, true, 4, 5, 6}};
+  log.interfaces = {"eth0:10.0.0.1"};
+  log.plugin_version = "1.20.0";
+  log.libfabric_version = "2.4";
+  log.providers = {"efa"};
+  log.fabric = "efa-direct";
+  log.nics = 32;
+  log.protocol = "RDMA";
+  log.dma_buf = false;
+  log.plugin_failed = true;
+  log.gpu_direct_refused = true;
+  log.settings = {{"NCCL_PROTO", "simple", "plugin"}};
+  log.warnings = {"w"};
+  log.damaged_lines = 1;
+  log.folded_lines = 2;
+  log.unread_connections = 3;
+  log.first_unread = "Channel";
+  log.cut = true;
+  log.dropped = 4;
+  nccl.log = log;
+  nccl.log_digest = Digest{std::string(64, 'c')};
+  nccl.mapped_libraries = {"/lib/libnccl.so.2"};
+  nccl.interfaces_before = std::vector<InterfaceBytes>{{"eth0", 1, 2}};
+  nccl.interfaces_after = Error{ErrorCode::kNotFound, "gone", ""};
+  return nccl;
+}
+
 RankRun SampleRun() {
   RankObservations seen;
   seen.facts = {1, 2, 0, "pod-1", "boot", 42, 1000, 1000, "6.1", "glibc 2.34", "0.1.0"};
@@ -110,6 +152,7 @@ RankRun SampleRun() {
   seen.fabric_node = {{"node", {}, SampleNodeFabric()}};
   seen.fabric_pairs = {{"pairs", {}, SampleExperiment()}};
   seen.fabric_collectives = {{"collectives", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
+  seen.nccl_collectives = {{"nccl", {}, SampleNccl()}};
   StorageShared shared;
   shared.path = "/fsx";
   shared.uid = 1000;

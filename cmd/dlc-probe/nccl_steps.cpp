@@ -1,0 +1,189 @@
+#include "cmd/dlc-probe/nccl_steps.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cmd/dlc-probe/fabric_parameters.h"
+#include "probes/node/nccl/measure_nccl.h"
+#include "probes/node/nccl/nccl_api.h"
+#include "probes/node/nccl/nccl_group.h"
+#include "probes/node/nccl/nccl_surroundings.h"
+#include "probes/node/nccl/rank_gpu.h"
+#include "probes/observations/plan.h"
+#include "probes/observations/ranks_json.h"
+
+namespace dlc {
+namespace {
+
+NcclOptions OptionsOf(const NcclCollectivesParameters& parameters, const StepContext& context) {
+  NcclOptions options;
+  for (const std::string& name : parameters.collectives) {
+    options.collectives.push_back(*ParseCollective(name));  // the plan's check has looked at it
+  }
+  options.sizes_bytes.assign(parameters.sizes_bytes.begin(), parameters.sizes_bytes.end());
+  options.type = parameters.type == "bfloat16" ? DataType::kBfloat16 : DataType::kFloat32;
+  options.warm_up = parameters.warm_up;
+  options.iterations = parameters.iterations;
+  const bool flips = context.fault != nullptr && context.fault->kind == "flip-bit";
+  options.planted_bit_flip_on_rank = flips ? context.me.rank : -1;
+  return options;
+}
+
+constexpr std::chrono::milliseconds kMostToEnd{5'000};
+
+/// Leaves time to abort and to tell what was seen.
+Deadline WorkingTime(Deadline whole) {
+  const auto left = whole.Remaining();
+  return whole.Within(left - std::min(kMostToEnd, left / 5));
+}
+
+/// One rank's side of the experiment; `seen` is filled as far as it gets.
+class NcclSide {
+ public:
+  NcclSide(const StepContext& context, const NcclCollectivesParameters& parameters,
+           NcclExperiment& seen)
+      : context_(context),
+        parameters_(parameters),
+        seen_(seen),
+        deadline_(WorkingTime(context.deadline)) {}
+
+  Result<void> Run() {
+    auto capture = NcclLogCapture::Start();
+    if (!capture) {
+      return capture.error();
+    }
+    if (!parameters_.network.empty()) {
+      setenv("NCCL_NET", parameters_.network.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+    }
+    seen_.settings = NcclSettings(environ, NcclConfigurationFiles());
+    for (NcclSetting& setting : seen_.settings) {
+      if (setting.name == "NCCL_NET" && !parameters_.network.empty()) {
+        setting.source = "dlc-probe";
+      }
+    }
+    auto ran = WithLog();
+    auto log = capture->Read();
+    seen_.log = std::move(log.log);
+    seen_.log_digest = log.digest;
+    seen_.mapped_libraries = MappedNcclLibraries();
+    return ran;
+  }
+
+ private:
+  Result<void> WithLog() {
+    const Result<void> opened = OpenLibraries();
+    NcclIntroduction mine;
+    if (!opened) {
+      mine.error = opened.error();
+    }
+    mine.version = seen_.library.library.version;
+    mine.path = seen_.library.library.path;
+    mine.file = seen_.library.file.seen() ? seen_.library.file.value().ToString() : mine.path;
+    mine.settings = SharedNcclSettings(seen_.settings);
+    mine.place = NcclPlace(context_.me.host, context_.me.node);
+    auto ranks = Introduce(mine);
+    if (!opened || !ranks) {
+      return opened ? ranks.error() : opened.error();
+    }
+    seen_.interfaces_before = ReadNetDev();
+    context_.progress.Say("making a communicator of NCCL " + mine.version);
+    auto group = NcclGroup::Open(api_, *gpu_, *context_.exchange, deadline_, context_.deadline);
+    if (!group) {
+      return group.error();
+    }
+    context_.progress.Say("measuring");
+    seen_.measured = MeasureNccl(**group, *gpu_, *context_.exchange, *ranks,
+                                 OptionsOf(parameters_, context_), deadline_);
+    seen_.interfaces_after = ReadNetDev();
+    std::erase_if(seen_.measured.ranks,
+                  [&](const FabricRank& other) { return other.rank != context_.me.rank; });
+    return {};
+  }
+
+  Result<void> OpenLibraries() {
+    context_.progress.Say("loading NCCL");
+    auto api = NcclApi::Load(parameters_.library);
+    if (!api) {
+      return api.error();
+    }
+    api_ = std::move(api).value();
+    seen_.library = api_->Describe();
+    auto gpu = RankGpu::Open(context_.me.local_rank);
+    if (!gpu) {
+      return gpu.error();
+    }
+    gpu_ = std::move(gpu).value();
+    seen_.gpu_name = gpu_->Name();
+    seen_.gpu_pci_address = gpu_->PciAddress();
+    return {};
+  }
+
+  Result<std::vector<FabricRank>> Introduce(const NcclIntroduction& mine) {
+    const auto packed = context_.exchange->AllGather(mine.Pack(), deadline_);
+    if (!packed) {
+      return packed.error();
+    }
+    std::vector<NcclIntroduction> all;
+    std::vector<FabricRank> ranks;
+    for (const std::string& theirs : *packed) {
+      auto one = NcclIntroduction::Unpack(theirs);
+      if (!one) {
+        return one.error();
+      }
+      one->place.rank = static_cast<int>(ranks.size());
+      ranks.push_back(one->place);
+      all.push_back(std::move(one).value());
+    }
+    if (const auto good = CheckNcclIntroductions(all); !good) {
+      return good.error();
+    }
+    return ranks;
+  }
+
+  const StepContext& context_;
+  const NcclCollectivesParameters& parameters_;
+  NcclExperiment& seen_;
+  Deadline deadline_;
+  std::shared_ptr<const NcclApi> api_;
+  std::unique_ptr<RankGpu> gpu_;
+};
+
+}  // namespace
+
+Result<std::string> RunNcclCollectives(const StepContext& context) {
+  const auto parameters = ParseFacts<NcclCollectivesParameters>(context.step.parameters);
+  if (!parameters) {
+    return parameters.error();
+  }
+  NcclExperiment seen;
+  if (const auto ran = NcclSide(context, *parameters, seen).Run(); !ran) {
+    if (seen.library.library.path.empty()) {
+      return ran.error();  // nothing was seen that the error does not say
+    }
+    // Which NCCL it was, and what it logged up to here, may say why.
+    seen.measured.stopped_by = ran.error();
+  }
+  return FactsToJson(seen);
+}
+
+Result<void> CheckNcclCollectivesParameters(const std::string& parameters) {
+  const auto p = ParseFacts<NcclCollectivesParameters>(parameters);
+  if (!p) {
+    return p.error();
+  }
+  if (!p->type.empty() && p->type != "float32" && p->type != "bfloat16") {
+    return Error{ErrorCode::kInvalidInput, "$.type: there is no type '" + p->type + "'",
+                 "float32, bfloat16"};
+  }
+  const FabricCollectivesParameters same{"", p->collectives, p->sizes_bytes, p->warm_up,
+                                         p->iterations};
+  return CheckFabricCollectivesParameters(FactsToJson(same));
+}
+
+}  // namespace dlc

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "probes/node/unique_fd.h"
+#include "probes/observations/digest.h"
+#include "probes/observations/fabric.h"
+#include "probes/observations/nccl.h"
+#include "probes/observations/observed.h"
+
+namespace dlc {
+
+/// The log of NCCL of this process, in memory: a process that dies leaves no file behind.
+class NcclLogCapture {
+ public:
+  /// Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE for the process. Before NCCL is loaded,
+  /// and before there is a second thread.
+  static Result<NcclLogCapture> Start();
+
+  struct Seen {
+    Observed<NcclLog> log;
+    Digest digest;  ///< of the raw log
+  };
+  /// What NCCL has written so far.
+  Seen Read() const;
+  /// Whether Start sets this variable.
+  static bool SetByUs(std::string_view name);
+
+ private:
+  explicit NcclLogCapture(UniqueFd file) : file_(std::move(file)) {}
+  UniqueFd file_;
+};
+
+/// NCCL_*, OFI_NCCL_* and FI_* of the environment, and NCCL's of its configuration files where the
+/// environment does not have them, sorted by name. `files` in order of precedence.
+std::vector<NcclSetting> NcclSettings(const char* const* environment,
+                                      const std::vector<std::string>& files);
+/// Where NCCL looks: NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf.
+std::vector<std::string> NcclConfigurationFiles();
+/// Of `settings`, those that must be the same on all ranks, as one text.
+std::string SharedNcclSettings(const std::vector<NcclSetting>& settings);
+
+/// Files mapped into this process that NCCL's traffic may go through, sorted.
+std::vector<std::string> MappedNcclLibraries(const std::string& maps = "/proc/self/maps");
+
+/// Bytes of every interface of this process's network namespace, sorted by name.
+Result<std::vector<InterfaceBytes>> ReadNetDev(const std::string& file = "/proc/self/net/dev");
+
+/// This process: host name, boot id, network namespace, CPUs. `host` and `boot_id` as the rank
+/// knows them.
+FabricRank NcclPlace(const std::string& host, const std::string& boot_id);
+
+}  // namespace dlc

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "probes/observations/fabric_fields.h"
+#include "probes/observations/json_fields.h"
+#include "probes/observations/nccl.h"
+
+/// The tables of what ranks see of NCCL. Part of ranks_fields.h, and private like it.
+namespace dlc::wire {
+
+// clang-format off
+template <> struct FieldsOf<NcclConnections> { static constexpr Field kFields[] = {
+    F<&NcclConnections::transport>("transport"), F<&NcclConnections::network>("network"),
+    F<&NcclConnections::device>("device"), F<&NcclConnections::detail>("detail"),
+    F<&NcclConnections::through_proxy>("throughProxy"), F<&NcclConnections::gpu_direct>("gpuDirect"),
+    F<&NcclConnections::forced_pci>("forcedPci"), F<&NcclConnections::shared>("shared"),
+    F<&NcclConnections::sends>("sends"), F<&NcclConnections::receives>("receives"),
+    F<&NcclConnections::others>("others")}; };
+template <> struct FieldsOf<NcclLoggedCommunicator> { static constexpr Field kFields[] = {
+    F<&NcclLoggedCommunicator::address>("address"), F<&NcclLoggedCommunicator::rank>("rank"),
+    F<&NcclLoggedCommunicator::ranks>("ranks"), F<&NcclLoggedCommunicator::nodes>("nodes"),
+    F<&NcclLoggedCommunicator::local_ranks>("localRanks"),
+    F<&NcclLoggedCommunicator::complete>("complete")}; };
+template <> struct FieldsOf<NcclSetting> { static constexpr Field kFields[] = {
+    F<&NcclSetting::name>("name"), F<&NcclSetting::value>("value"),
+    F<&NcclSetting::source>("source")}; };
+template <> struct FieldsOf<NcclLog> { static constexpr Field kFields[] = {
+    F<&NcclLog::bytes>("bytes"), F<&NcclLog::lines>("lines"), F<&NcclLog::processes>("processes"),
+    F<&NcclLog::version>("version"), F<&NcclLog::communicators>("communicators"),
+    F<&NcclLog::networks>("networks"), F<&NcclLog::connections>("connections"),
+    F<&NcclLog::interfaces>("interfaces"), F<&NcclLog::plugin_version>("pluginVersion"),
+    F<&NcclLog::libfabric_version>("libfabricVersion"), F<&NcclLog::providers>("providers"),
+    F<&NcclLog::fabric>("fabric"), F<&NcclLog::nics>("nics"), F<&NcclLog::protocol>("protocol"),
+    F<&NcclLog::dma_buf>("dmaBuf"), F<&NcclLog::plugin_failed>("pluginFailed"),
+    F<&NcclLog::gpu_direct_refused>("gpuDirectRefused"), F<&NcclLog::settings>("settings"),
+    F<&NcclLog::warnings>("warnings"), F<&NcclLog::damaged_lines>("damagedLines"),
+    F<&NcclLog::folded_lines>("foldedLines"),
+    F<&NcclLog::unread_connections>("unreadConnections"),
+    F<&NcclLog::first_unread>("firstUnread"), F<&NcclLog::cut>("cut"),
+    F<&NcclLog::dropped>("dropped")}; };
+template <> struct FieldsOf<NcclLibrary> { static constexpr Field kFields[] = {
+    F<&NcclLibrary::library>("library"), F<&NcclLibrary::version_code>("versionCode"),
+    F<&NcclLibrary::file>("file"), F<&NcclLibrary::found_by>("foundBy")}; };
+template <> struct FieldsOf<NcclExperiment> { static constexpr Field kFields[] = {
+    F<&NcclExperiment::library>("library"), F<&NcclExperiment::gpu_name>("gpuName"),
+    F<&NcclExperiment::gpu_pci_address>("gpuPciAddress"), F<&NcclExperiment::measured>("measured"),
+    F<&NcclExperiment::settings>("settings"), F<&NcclExperiment::log>("log"),
+    F<&NcclExperiment::log_digest>("logDigest"),
+    F<&NcclExperiment::mapped_libraries>("mappedLibraries"),
+    F<&NcclExperiment::interfaces_before>("interfacesBefore"),
+    F<&NcclExperiment::interfaces_after>("interfacesAfter")}; };
+// clang-format on
+
+}  // namespace dlc::wire
