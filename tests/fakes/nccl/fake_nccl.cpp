@@ -255,7 +255,10 @@ int ncclCommGetAsyncError(void* at, int* state) {
 }
 int ncclCommAbort(void* at) {
   auto* comm = static_cast<Comm*>(at);
-  comm->aborted = true;
+  {
+    const std::lock_guard lock(comm->mutex);
+    comm->aborted = true;
+  }
   comm->changed.notify_all();
   comm->thread.join();
   return kSuccess;
