@@ -166,9 +166,10 @@ class Run(unittest.TestCase):
                                           [{"rank": 1, "step": "first", "kind": "sleep"}]),
                                   env={"DLC_TEST": marker})
                 # Rank 0 is in the middle: it waits for the file of rank 1.
-                lines = []
-                while not any("waiting for the other ranks' files" in line for line in lines):
-                    lines.append(processes[0].stdout.readline())
+                line = ""
+                while "waiting for the other ranks' files" not in line:
+                    line = processes[0].stdout.readline()
+                    self.assertTrue(line, "rank 0 ended before it waited")
                 self.assertTrue(os.listdir(self.dir))
                 for process in processes.values():
                     process.send_signal(number)
@@ -188,9 +189,12 @@ class Run(unittest.TestCase):
         processes = start(2, plan([step("meet")], [{"rank": 1, "step": "meet", "kind": "crash"}]),
                           secret=secret)
         for process in processes.values():
-            out, err = process.communicate(timeout=PLENTY)
-            self.assertNotIn(secret, out + err)
-            self.assertNotIn(secret, " ".join(process.args))
+            with open(f"/proc/{process.pid}/cmdline", "rb") as arguments:
+                self.assertNotIn(secret.encode(), arguments.read())
+        for rank in finish(processes):
+            self.assertEqual(rank.code, 0)
+            self.assertEqual(rank.seen()["rendezvous"]["state"], "seen")  # it was used
+            self.assertNotIn(secret, rank.out + rank.err)
 
     def test_usage_and_plan_errors_name_what_is_wrong(self):
         good = plan([step("meet")])

@@ -35,7 +35,7 @@ class Rank:
     """One finished rank."""
 
     def __init__(self, rank, code, out, err):
-        self.rank, self.code, self.err = rank, code, err
+        self.rank, self.code, self.out, self.err = rank, code, out, err
         lines = [json.loads(line) for line in out.splitlines()]
         self.events = [line for line in lines if "event" in line]
         documents = [line for line in lines if "apiVersion" in line]
