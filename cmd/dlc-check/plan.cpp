@@ -23,6 +23,7 @@
 #include "probes/control/sha256/sha256.h"
 #include "probes/documents/node.h"
 #include "probes/input/read_file.h"
+#include "probes/observations/digest.h"
 
 namespace dlc {
 namespace {
@@ -35,11 +36,7 @@ std::string RandomRunId() {
     const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
     return fmt::format("{:016x}", static_cast<std::uint64_t>(ticks));
   }
-  std::string id;
-  for (const unsigned char byte : bytes) {
-    id += fmt::format("{:02x}", byte);
-  }
-  return id;
+  return HexText(bytes);
 }
 
 Result<Digest> OwnDigest() {

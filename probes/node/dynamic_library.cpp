@@ -11,10 +11,10 @@
 #include <memory>
 #include <string_view>
 
+#include "probes/observations/digest.h"
+
 namespace dlc {
 namespace {
-
-constexpr std::string_view kDigits = "0123456789abcdef";
 
 std::string LoaderText() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the text per thread
@@ -44,12 +44,7 @@ std::string BuildIdIn(const std::uint8_t* at, const std::uint8_t* end) {
     }
     const std::uint8_t* description = name + name_bytes;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
-      std::string hex;
-      for (std::size_t i = 0; i < note.n_descsz; ++i) {
-        hex += kDigits[description[i] >> 4];
-        hex += kDigits[description[i] & 15];
-      }
-      return hex;
+      return HexText({description, note.n_descsz});
     }
     const std::size_t step = RoundUp4(note.n_descsz);
     if (step > left - name_bytes) {

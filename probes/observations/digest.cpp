@@ -57,6 +57,17 @@ Result<ImageReference> ParseLayout(std::string_view text) {
 
 }  // namespace
 
+std::string HexText(std::span<const std::uint8_t> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::uint8_t byte : bytes) {
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
 Result<Digest> Digest::Parse(std::string_view text) {
   const bool shaped = text.size() == kAlgorithm.size() + kHexDigits &&
                       text.starts_with(kAlgorithm) &&

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "probes/observations/result.h"
 
 namespace dlc {
+
+/// Two lower-case hex digits for each byte.
+std::string HexText(std::span<const std::uint8_t> bytes);
 
 /// A sha256 digest as registries write it: "sha256:" and 64 lower-case hex digits. Empty (`hex`
 /// empty) means none. Other algorithms are refused by Parse: no registry that serves this image

@@ -17,7 +17,6 @@ constexpr std::size_t kMaxKeyFileBytes = 64U << 10U;
 constexpr std::size_t kP256PointBytes = 65;
 constexpr std::size_t kEd25519KeyBytes = 32;
 constexpr std::string_view kBegin = "-----BEGIN ";
-constexpr std::string_view kHex = "0123456789abcdef";
 
 /// RFC 4251, section 5: length as four bytes, big endian, then the bytes.
 std::string SshString(std::string_view bytes) {
@@ -192,12 +191,7 @@ Digest DigestOfBytes(std::string_view bytes) {
   if (EVP_Digest(bytes.data(), bytes.size(), hash.data(), &size, EVP_sha256(), nullptr) != 1) {
     std::abort();
   }
-  Digest digest;
-  for (unsigned i = 0; i < size; ++i) {
-    digest.hex += kHex[hash[i] >> 4U];
-    digest.hex += kHex[hash[i] & 15U];
-  }
-  return digest;
+  return {HexText({hash.data(), size})};
 }
 
 }  // namespace dlc

@@ -9,6 +9,12 @@ namespace {
 
 const std::string kHex(64, 'a');
 
+TEST_CASE("hex text: two lower-case digits for each byte") {
+  CHECK(HexText({}) == "");
+  const std::uint8_t bytes[] = {0x00, 0x0f, 0xa9, 0xff};
+  CHECK(HexText(bytes) == "000fa9ff");
+}
+
 TEST_CASE("digest: only sha256 and 64 lower-case hex digits") {
   CHECK(Digest::Parse("sha256:" + kHex).value().hex == kHex);
   for (const std::string& bad : {kHex, "sha256:" + kHex.substr(1), "sha256:" + std::string(64, 'A'),

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "probes/observations/digest.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
@@ -39,12 +40,7 @@ std::string RunIdOf(const std::string& secret) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): OpenSSL takes bytes
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
-  std::string hex;
-  for (std::size_t i = 0; i < 8; ++i) {
-    hex += "0123456789abcdef"[hash[i] >> 4U];
-    hex += "0123456789abcdef"[hash[i] & 15U];
-  }
-  return hex;
+  return HexText({hash.data(), 8});
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "probes/observations/digest.h"
+
 namespace dlc {
 namespace {
 
@@ -152,12 +154,7 @@ std::string MakeRunSecret() {
   // Never short for so few bytes once the pool is ready, and it waits until then (getrandom(2)).
   while (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
   }
-  std::string hex;
-  for (const unsigned char byte : bytes) {
-    hex += "0123456789abcdef"[byte >> 4U];
-    hex += "0123456789abcdef"[byte & 15U];
-  }
-  return hex;
+  return HexText(bytes);
 }
 
 Result<std::string> FindProbe(const std::string& configured) {

@@ -6,11 +6,6 @@
 #include <cstdlib>
 
 namespace dlc {
-namespace {
-
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-
-}  // namespace
 
 Digest Sha256Of(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
@@ -19,13 +14,7 @@ Digest Sha256Of(std::string_view bytes) {
       size != 32) {
     std::abort();
   }
-  Digest digest;
-  digest.hex.reserve(64);
-  for (unsigned int i = 0; i < size; ++i) {
-    digest.hex += kHexDigits[hash[i] >> 4U];
-    digest.hex += kHexDigits[hash[i] & 0xFU];
-  }
-  return digest;
+  return {HexText({hash.data(), size})};
 }
 
 }  // namespace dlc

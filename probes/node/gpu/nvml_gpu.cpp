@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "probes/observations/digest.h"
+
 namespace dlc {
 namespace {
 
@@ -177,16 +179,6 @@ Observed<std::vector<GpuNvLink>> ReadNvLinks(const Nvml& nvml, nvml::Device devi
   return links;
 }
 
-std::string Hex(const unsigned char* bytes, std::size_t count) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
-
 Observed<GpuFabricState> ReadFabric(const Nvml& nvml, nvml::Device device) {
   nvml::FabricInfo info{};
   info.version = nvml::kFabricInfoVersion;
@@ -197,8 +189,7 @@ Observed<GpuFabricState> ReadFabric(const Nvml& nvml, nvml::Device device) {
                                                   "completed"};
   return GpuFabricState{
       info.state < 4 ? kStates[info.state] : "state " + std::to_string(int{info.state}),
-      info.status, std::int64_t{info.health_mask},
-      Hex(static_cast<const unsigned char*>(info.cluster_uuid), sizeof info.cluster_uuid),
+      info.status, std::int64_t{info.health_mask}, HexText(info.cluster_uuid),
       std::int64_t{info.clique}};
 }
 

@@ -31,13 +31,7 @@ Sha256Bytes Sha256::Finish() {
 }
 
 Digest Sha256::FinishDigest() {
-  static constexpr char kHex[] = "0123456789abcdef";
-  Digest digest;
-  for (const std::uint8_t byte : Finish()) {
-    digest.hex += kHex[byte >> 4U];
-    digest.hex += kHex[byte & 15U];
-  }
-  return digest;
+  return {HexText(Finish())};
 }
 
 Sha256Bytes HmacSha256(std::string_view key, std::initializer_list<std::string_view> parts) {
