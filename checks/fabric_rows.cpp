@@ -62,7 +62,10 @@ std::vector<int> List(const std::set<int>& ranks) {
 
 FabricRows FabricRowsOf(const RankRun& run,
                         std::vector<ExperimentResult<FabricExperiment>> RankObservations::*kind) {
-  const Results results = ResultsOf(run, kind);
+  return FabricRowsOf(ResultsOf(run, kind));
+}
+
+FabricRows FabricRowsOf(const std::vector<RankResult<FabricExperiment>>& results) {
   FabricRows rows;
   rows.unseen = WhyNoMore(results);
   for (const auto& result : results) {

@@ -56,6 +56,13 @@ std::vector<std::string> TcpInLog(const NcclLog& log) {
   return signs;
 }
 
+/// NCCL or the plugin says that it is not EFA, without saying that it is TCP.
+bool SpeaksAgainstEfa(const NcclLog& log) {
+  const bool other_network = !log.networks.empty() && !IsLibfabric(log.networks.back());
+  const bool other_provider = !log.providers.empty() && log.providers.back() != "efa";
+  return log.plugin_failed || other_network || other_provider;
+}
+
 void WantWhole(const NcclLog& log, std::vector<std::string>& missing) {
   const auto want = [&](bool holds, std::string otherwise) {
     if (!holds) {
@@ -155,6 +162,7 @@ bool TcpExcluded(const TransportEvidence& evidence) {
 void Raise(const TransportEvidence& evidence, TransportVerdict& verdict) {
   switch (AskEfa(evidence)) {
     case CounterSays::kTooFew:
+      verdict.against = true;
       verdict.because.push_back("the EFA devices sent " +
                                 std::to_string(evidence.efa_sent_bytes.value()) +
                                 " bytes, fewer than the operations did");
@@ -221,7 +229,9 @@ TransportVerdict JudgeTransport(const TransportEvidence& evidence) {
   }
   verdict.one_node = OnOneNode(*log);
   verdict.because = MissingInLog(*log, evidence);
+  verdict.against = !verdict.one_node && SpeaksAgainstEfa(*log);
   if (!TcpExcluded(evidence)) {
+    verdict.against = true;
     verdict.because.push_back("the TCP interfaces sent " +
                               std::to_string(evidence.tcp_sent_bytes.value()) +
                               " bytes meanwhile, more than NCCL's own talk needs");

@@ -43,6 +43,8 @@ struct TransportVerdict {
   /// The rank's communicators are on one node each, and it has no network connection: there was
   /// nothing to carry between nodes.
   bool one_node = false;
+  /// Of kNotProven: something speaks against EFA, rather than too little for it.
+  bool against = false;
   std::vector<std::string> because;      ///< what decided; for kNotProven, all that is missing
   std::vector<std::string> not_checked;  ///< witnesses that were not heard
 

@@ -99,6 +99,35 @@ struct FabricPolicy {
   std::vector<BusBandwidthLimit> min_bus_bandwidth;
 };
 
+/// Of a collective as NCCL ran it between nodes. One of the two limits is set.
+struct NcclBandwidthLimit {
+  std::string collective;         ///< "all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                  ///< "send_recv"
+  std::string type;               ///< "float32", "bfloat16"
+  std::int64_t size_bytes = 0;    ///< that were asked for
+  double bytes_per_second = 0;    ///< busbw as nccl-tests counts it
+  double share_of_line_rate = 0;  ///< of the instance type's network figure
+};
+
+struct NcclPolicy {
+  /// "required": ranks must have run collectives. "with-ranks": judged where ranks ran. "no": none
+  /// are run, and none are judged.
+  std::string measure = "with-ranks";
+  /// What must be known at least of what carried the bytes between nodes: "EFA_LOGGED",
+  /// "EFA_PROVEN"; "any" asks for nothing. Empty: EFA_LOGGED where fabric.efa is required, where
+  /// the instance type or the pod has EFA, or where the job loads AWS's plugin.
+  std::string transport;
+  std::map<std::string, std::string> transport_of_type;  ///< by instance type; wins over the above
+  /// GPUDirect RDMA on every connection between nodes: "required", "by-instance-type", "no".
+  std::string gpu_direct = "by-instance-type";
+  std::vector<std::string> collectives = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                          "send_recv"};
+  std::vector<std::string> types = {"float32", "bfloat16"};
+  std::vector<std::int64_t> sizes_bytes;  ///< that are measured; empty: 8 bytes to 64 MiB
+  bool tcp_control = false;               ///< once more over sockets, to compare
+  std::vector<NcclBandwidthLimit> min_bus_bandwidth;
+};
+
 struct StoragePolicy {
   /// Types that the checkpoint path may have ("lustre", "nfs4"); empty: any.
   std::vector<std::string> filesystems;
@@ -121,6 +150,7 @@ struct Policy {
   JobPackagesPolicy job_packages;
   GpuPolicy gpu;
   FabricPolicy fabric;
+  NcclPolicy nccl;
   StoragePolicy storage;
   /// Rule id ("image-digest/floating-tag") or check id -> severity. The rule's own entry wins over
   /// its check's.

@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/policy_fabric.h"
 #include "checks/policy_gpu.h"
+#include "checks/policy_nccl.h"
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
@@ -160,6 +161,7 @@ class PolicyReader {
   Result<void> JobPackages(const DocNode& node);
   Result<void> Gpu(const DocNode& node);
   Result<void> Fabric(const DocNode& node);
+  Result<void> Nccl(const DocNode& node);
   Result<void> Storage(const DocNode& node);
   Result<void> Severities(const DocNode& node);
 
@@ -176,6 +178,7 @@ void PolicyReader::Body(StrictMap& map) {
   map.Each("jobPackages", [this](const DocNode& node) { return JobPackages(node); });
   map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
   map.Each("fabric", [this](const DocNode& node) { return Fabric(node); });
+  map.Each("nccl", [this](const DocNode& node) { return Nccl(node); });
   map.Each("storage", [this](const DocNode& node) { return Storage(node); });
   map.Each("severity", [this](const DocNode& node) { return Severities(node); });
 }
@@ -306,6 +309,10 @@ Result<void> PolicyReader::Gpu(const DocNode& node) {
 Result<void> PolicyReader::Fabric(const DocNode& node) {
   return ReadFabricPolicy(file_, node, where_.empty() ? "fabric" : where_ + ".fabric",
                           policy_.fabric);
+}
+
+Result<void> PolicyReader::Nccl(const DocNode& node) {
+  return ReadNcclPolicy(file_, node, where_.empty() ? "nccl" : where_ + ".nccl", policy_.nccl);
 }
 
 Result<void> PolicyReader::Storage(const DocNode& node) {

@@ -24,22 +24,27 @@ std::string RankName(const RankReport& report);
 /// "ranks 0, 2 and 3", "rank 1 on gpu-worker-1" for a single one.
 std::string RankNames(const RankRun& run, const std::vector<int>& ranks);
 
-/// One entry per rank of the run; the first step of the kind, if the plan has several.
+/// One entry per rank of the run: of the step of that name, or of the first of the kind where
+/// `step` is empty.
 template <class T>
 std::vector<RankResult<T>> ResultsOf(const RankRun& run,
-                                     std::vector<ExperimentResult<T>> RankObservations::*kind) {
+                                     std::vector<ExperimentResult<T>> RankObservations::*kind,
+                                     const std::string& step = "") {
   std::vector<RankResult<T>> results;
   for (const RankReport& report : run.ranks) {
     RankResult<T> result{report.rank, RankName(report), "", {}, {}};
     if (const RankObservations* seen = report.seen.get()) {
       result.node = seen->facts.node;
       const auto& list = seen->*kind;
-      if (list.empty()) {
+      const auto own = std::find_if(list.begin(), list.end(), [&](const auto& one) {
+        return step.empty() || one.step == step;
+      });
+      if (own == list.end()) {
         result.seen = NotLookedAt{
             seen->interrupted ? "the run was interrupted" : "the plan had no such step", ""};
       } else {
-        result.seen = list.front().seen;
-        result.end = list.front().end;
+        result.seen = own->seen;
+        result.end = own->end;
       }
     } else if (report.seen.failed()) {
       result.seen = report.seen.error();

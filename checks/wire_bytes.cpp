@@ -28,7 +28,7 @@ std::optional<WireBytes> ExpectedWireBytes(std::string_view collective, std::int
   } else if (collective == "all_gather" || collective == "reduce_scatter") {
     bytes.ring_per_rank = (n - 1) / n * size;
     bytes.least_all_nodes = others * size;
-  } else if (collective == "sendrecv") {
+  } else if (collective == "send_recv") {
     bytes.ring_per_rank = size;
     bytes.least_all_nodes = nodes * size;  // each to its successor: one rank per node leaves it
   } else if (collective == "broadcast") {

@@ -129,6 +129,7 @@ template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
     F<&Observations::run>("run"), F<&Observations::served_image>("servedImage"),
     F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray"),
     F<&Observations::gpu_ranks>("gpuRanks"), F<&Observations::nccl_ranks>("ncclRanks"),
+    F<&Observations::nccl_logs>("ncclLogs"), F<&Observations::nccl_tests>("ncclTests"),
     F<&Observations::checkpoint_ranks>("checkpointRanks")}; };
 // clang-format on
 

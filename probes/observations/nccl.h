@@ -84,6 +84,15 @@ struct NcclLog {
   bool operator==(const NcclLog&) const = default;
 };
 
+/// A log of a run that somebody else made.
+struct NcclLogFile {
+  std::string file;
+  Digest digest;  ///< of the raw log
+  NcclLog log;
+
+  bool operator==(const NcclLogFile&) const = default;
+};
+
 /// The copy of NCCL that an experiment ran with.
 struct NcclLibrary {
   LoadedLibrary library;  ///< version "2.28.9"

@@ -3,6 +3,7 @@
 #include "probes/observations/fabric_fields.h"
 #include "probes/observations/json_fields.h"
 #include "probes/observations/nccl.h"
+#include "probes/observations/nccl_tests.h"
 
 /// The tables of what ranks see of NCCL. Part of ranks_fields.h, and private like it.
 namespace dlc::wire {
@@ -48,6 +49,31 @@ template <> struct FieldsOf<NcclExperiment> { static constexpr Field kFields[] =
     F<&NcclExperiment::mapped_libraries>("mappedLibraries"),
     F<&NcclExperiment::interfaces_before>("interfacesBefore"),
     F<&NcclExperiment::interfaces_after>("interfacesAfter")}; };
+template <> struct FieldsOf<NcclLogFile> { static constexpr Field kFields[] = {
+    F<&NcclLogFile::file>("file"), F<&NcclLogFile::digest>("digest"), F<&NcclLogFile::log>("log")}; };
+template <> struct FieldsOf<NcclTestsTiming> { static constexpr Field kFields[] = {
+    F<&NcclTestsTiming::seconds>("seconds"),
+    F<&NcclTestsTiming::algorithm_bandwidth_bytes_per_second>("algorithmBandwidthBytesPerSecond"),
+    F<&NcclTestsTiming::bus_bandwidth_bytes_per_second>("busBandwidthBytesPerSecond"),
+    F<&NcclTestsTiming::wrong>("wrong")}; };
+template <> struct FieldsOf<NcclTestsRow> { static constexpr Field kFields[] = {
+    F<&NcclTestsRow::size_bytes>("sizeBytes"), F<&NcclTestsRow::count>("count"),
+    F<&NcclTestsRow::type>("type"), F<&NcclTestsRow::op>("op"), F<&NcclTestsRow::root>("root"),
+    F<&NcclTestsRow::out_of_place>("outOfPlace"), F<&NcclTestsRow::in_place>("inPlace")}; };
+template <> struct FieldsOf<NcclTestsRank> { static constexpr Field kFields[] = {
+    F<&NcclTestsRank::rank>("rank"), F<&NcclTestsRank::pid>("pid"), F<&NcclTestsRank::host>("host")}; };
+template <> struct FieldsOf<NcclTestsOutput> { static constexpr Field kFields[] = {
+    F<&NcclTestsOutput::version>("version"), F<&NcclTestsOutput::collective>("collective"),
+    F<&NcclTestsOutput::headers_code>("headersCode"),
+    F<&NcclTestsOutput::library_code>("libraryCode"),
+    F<&NcclTestsOutput::device_tables>("deviceTables"), F<&NcclTestsOutput::ranks>("ranks"),
+    F<&NcclTestsOutput::rows>("rows"), F<&NcclTestsOutput::unread_rows>("unreadRows"),
+    F<&NcclTestsOutput::out_of_bounds>("outOfBounds"),
+    F<&NcclTestsOutput::out_of_bounds_ok>("outOfBoundsOk"),
+    F<&NcclTestsOutput::averages>("averages"), F<&NcclTestsOutput::dropped>("dropped")}; };
+template <> struct FieldsOf<NcclTestsFile> { static constexpr Field kFields[] = {
+    F<&NcclTestsFile::file>("file"), F<&NcclTestsFile::digest>("digest"),
+    F<&NcclTestsFile::output>("output")}; };
 // clang-format on
 
 }  // namespace dlc::wire

@@ -227,6 +227,24 @@ bool IsLibfabric(std::string_view network) {
   return network == "Libfabric" || network == "AWS Libfabric";
 }
 
+std::string SharedNcclSettings(const std::vector<NcclSetting>& settings) {
+  constexpr std::string_view kShared[] = {
+      "NCCL_ALGO",         "NCCL_PROTO",         "NCCL_BUFFSIZE",
+      "NCCL_NET",          "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
+      "NCCL_NVLS_ENABLE",  "NCCL_CROSS_NIC",     "NCCL_P2P_NET_CHUNKSIZE",
+      "NCCL_TUNER_PLUGIN", "FI_PROVIDER",        "OFI_NCCL_PROTOCOL"};
+  std::string shared;
+  for (const NcclSetting& setting : settings) {
+    const bool is = std::any_of(std::begin(kShared), std::end(kShared), [&](std::string_view name) {
+      return setting.name.starts_with(name);
+    });
+    if (is) {
+      shared += (shared.empty() ? "" : " ") + setting.name + "=" + setting.value;
+    }
+  }
+  return shared;
+}
+
 void NcclLogReader::TakeLine(std::string_view line) {
   ++log_.lines;
   if (line.ends_with('\r')) {

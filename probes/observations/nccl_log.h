@@ -35,4 +35,7 @@ NcclLog ReadNcclLog(std::string_view text);
 /// before "AWS Libfabric"; newer ones do too where NCCL_NET says so.
 bool IsLibfabric(std::string_view network);
 
+/// Of `settings`, those that must be the same on all ranks, as one text: "NCCL_ALGO=Ring ...".
+std::string SharedNcclSettings(const std::vector<NcclSetting>& settings);
+
 }  // namespace dlc

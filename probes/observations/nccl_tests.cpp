@@ -118,6 +118,10 @@ class NcclTestsReader {
       if (at.SkipPast("nccl-library=")) {
         at.Number(out_.library_code);
       }
+    } else if (at.SkipPast("# Collective test starting: ")) {
+      std::string_view name = at.Until(" ").substr(0, 64);
+      name.remove_suffix(name.ends_with("_perf") ? 5 : 0);
+      out_.collective = std::string(name == "sendrecv" ? "send_recv" : name);
     } else if (at.SkipPast("# Using devices")) {
       ++out_.device_tables;
     } else if (at.SkipPast("# Avg bus bandwidth")) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "probes/observations/digest.h"
+
 namespace dlc {
 
 /// One placement of a row.
@@ -40,8 +42,9 @@ struct NcclTestsRank {
 
 /// What nccl-tests printed; more than one process may have, into the same output.
 struct NcclTestsOutput {
-  std::string version;   ///< "2.19.6"; empty before it told
-  int headers_code = 0;  ///< of the NCCL that it was built with; 0: not told
+  std::string version;     ///< "2.19.6"; empty before it told
+  std::string collective;  ///< "all_reduce", of "Collective test starting"; empty: not told
+  int headers_code = 0;    ///< of the NCCL that it was built with; 0: not told
   int library_code = 0;
   int device_tables = 0;  ///< "# Using devices": one for each independent test
   std::vector<NcclTestsRank> ranks;
@@ -53,6 +56,15 @@ struct NcclTestsOutput {
   bool dropped = false;  ///< there were more than 4096 ranks or rows
 
   bool operator==(const NcclTestsOutput&) const = default;
+};
+
+/// A file that holds such output.
+struct NcclTestsFile {
+  std::string file;
+  Digest digest;
+  NcclTestsOutput output;
+
+  bool operator==(const NcclTestsFile&) const = default;
 };
 
 /// Reads the text output of nccl-tests (src/common.cu up to 2.19.6), with mpirun's prefixes and

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <vector>
+
 #include "probes/observations/cluster.h"
 #include "probes/observations/image.h"
+#include "probes/observations/nccl.h"
+#include "probes/observations/nccl_tests.h"
 #include "probes/observations/ranks.h"
 #include "probes/observations/ray.h"
 #include "probes/observations/run.h"
@@ -17,6 +21,8 @@ struct Observations {
   RayFacts ray;
   Observed<RankRun> gpu_ranks;
   Observed<RankRun> nccl_ranks;
+  Observed<std::vector<NcclLogFile>> nccl_logs;  ///< of an earlier run, instead of ranks
+  Observed<NcclTestsFile> nccl_tests;            ///< same
   Observed<RankRun> checkpoint_ranks;
 
   bool operator==(const Observations&) const = default;

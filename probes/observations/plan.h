@@ -69,6 +69,11 @@ struct FabricCollectivesParameters {
   bool operator==(const FabricCollectivesParameters&) const = default;
 };
 
+/// Names of steps of the kind "nccl-collectives" that make NCCL take one network or none: AWS's
+/// plugin, and sockets. Steps of other names run in the job's own environment.
+inline constexpr std::string_view kNcclOverEfa = "nccl-over-efa";
+inline constexpr std::string_view kNcclOverTcp = "nccl-over-tcp";
+
 /// Of "nccl-collectives".
 struct NcclCollectivesParameters {
   std::string library;  ///< path of libnccl; empty: the copy that torch of this image uses

@@ -37,7 +37,7 @@ TEST_CASE("wire bytes: all-gather and reduce-scatter have no tree") {
 
 TEST_CASE("wire bytes: broadcast and send/receive") {
   CHECK(ExpectedWireBytes("broadcast", 100, 4, 4)->ring_all_nodes == 300);
-  CHECK(ExpectedWireBytes("sendrecv", 100, 4, 2)->ring_all_nodes == 200);
+  CHECK(ExpectedWireBytes("send_recv", 100, 4, 2)->ring_all_nodes == 200);
 }
 
 TEST_CASE("wire bytes: one node sends nothing, and what does not divide is not known") {

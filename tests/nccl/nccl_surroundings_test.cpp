@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/nccl_log.h"
 #include "tests/nccl/temporary_tree.h"
 
 namespace dlc {

@@ -131,19 +131,6 @@ std::vector<std::string> NcclConfigurationFiles() {
   return files;
 }
 
-std::string SharedNcclSettings(const std::vector<NcclSetting>& settings) {
-  std::string shared;
-  for (const NcclSetting& setting : settings) {
-    if (StartsWithAny(setting.name, {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_NET",
-                                     "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NVLS_ENABLE",
-                                     "NCCL_CROSS_NIC", "NCCL_P2P_NET_CHUNKSIZE",
-                                     "NCCL_TUNER_PLUGIN", "FI_PROVIDER", "OFI_NCCL_PROTOCOL"})) {
-      shared += (shared.empty() ? "" : " ") + setting.name + "=" + setting.value;
-    }
-  }
-  return shared;
-}
-
 std::vector<std::string> MappedNcclLibraries(const std::string& maps) {
   std::ifstream file(maps);
   std::set<std::string> found;

@@ -39,8 +39,6 @@ std::vector<NcclSetting> NcclSettings(const char* const* environment,
                                       const std::vector<std::string>& files);
 /// Where NCCL looks: NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf.
 std::vector<std::string> NcclConfigurationFiles();
-/// Of `settings`, those that must be the same on all ranks, as one text.
-std::string SharedNcclSettings(const std::vector<NcclSetting>& settings);
 
 /// Files mapped into this process that NCCL's traffic may go through, sorted.
 std::vector<std::string> MappedNcclLibraries(const std::string& maps = "/proc/self/maps");

@@ -1,0 +1,182 @@
+#include "checks/policy_nccl.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "probes/documents/strict_map.h"
+
+namespace dlc {
+namespace {
+
+/// Buffers of this size, three of them, are in the memory of every GPU that has EFA.
+constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
+constexpr int kMostSizes = 64;
+constexpr double kMostRate = 1e18;
+/// More than the line carries has no meaning as a demand.
+constexpr double kLeastShare = 0.001;
+
+const std::vector<std::string> kCollectives = {"all_reduce", "all_gather", "reduce_scatter",
+                                               "broadcast", "send_recv"};
+const std::vector<std::string> kTypes = {"float32", "bfloat16"};
+const std::vector<std::string> kLevels = {"EFA_PROVEN", "EFA_LOGGED", "any"};
+
+Error NotInNccl(std::string message, std::string hint = "") {
+  return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
+}
+
+std::string Listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ", ") + word;
+  }
+  return text;
+}
+
+/// A list of distinct words, each of them one that is known; an empty list is a mistake.
+void ReadWords(StrictMap& map, std::string_view key, const std::vector<std::string>& allowed,
+               std::vector<std::string>& out) {
+  map.TextList(key, out);
+  map.Each(key, [&](const DocNode&) -> Result<void> {
+    if (out.empty()) {
+      return NotInNccl("must not be empty", "remove the key for all of them");
+    }
+    for (auto word = out.begin(); word != out.end(); ++word) {
+      if (std::find(allowed.begin(), allowed.end(), *word) == allowed.end()) {
+        return NotInNccl("must be of " + Listed(allowed) + ", not '" + *word + "'");
+      }
+      if (std::find(out.begin(), word, *word) != word) {
+        return NotInNccl("is '" + *word + "' twice");
+      }
+    }
+    return {};
+  });
+}
+
+class NcclPolicyReader {
+ public:
+  NcclPolicyReader(std::string file, std::string where, NcclPolicy& nccl)
+      : file_(std::move(file)), where_(std::move(where)), nccl_(nccl) {}
+
+  Result<void> Read(const DocNode& node) {
+    StrictMap map(file_, node, where_);
+    map.Choice("measure", nccl_.measure, {"required", "with-ranks", "no"});
+    map.Choice("transport", nccl_.transport, kLevels);
+    map.Each("transportByInstanceType", [this](const DocNode& types) { return ByType(types); });
+    map.Choice("gpuDirect", nccl_.gpu_direct, {"required", "by-instance-type", "no"});
+    ReadWords(map, "collectives", kCollectives, nccl_.collectives);
+    ReadWords(map, "types", kTypes, nccl_.types);
+    map.Items("sizes", [this](const DocNode& size) { return Size(size); });
+    map.Bool("tcpControl", nccl_.tcp_control);
+    map.Items("minBusBandwidth", [this](const DocNode& limit) { return Limit(limit); });
+    Contradictions(map);
+    return map.Finish();
+  }
+
+ private:
+  Result<void> ByType(const DocNode& node) {
+    StrictMap map(file_, node, where_ + ".transportByInstanceType");
+    for (const DocNode::Entry& entry : node.entries) {
+      map.Choice(entry.key, nccl_.transport_of_type[entry.key], kLevels);
+    }
+    return map.Finish();
+  }
+
+  Result<std::int64_t> Bytes(const DocNode& node) const {
+    const bool digits = node.IsScalar() && !node.text.empty() && node.text.size() < 12 &&
+                        std::all_of(node.text.begin(), node.text.end(),
+                                    [](char c) { return c >= '0' && c <= '9'; });
+    const std::int64_t bytes = digits ? std::stoll(node.text) : 0;
+    if (bytes < 1 || bytes > kMostBytes) {
+      return NotInNccl("must be a whole number of bytes, 1 to " + std::to_string(kMostBytes) +
+                       ", not " + node.Describe());
+    }
+    return bytes;
+  }
+
+  Result<void> Size(const DocNode& node) {
+    const auto bytes = Bytes(node);
+    if (!bytes) {
+      return bytes.error();
+    }
+    auto& sizes = nccl_.sizes_bytes;
+    if (sizes.size() == kMostSizes) {
+      return NotInNccl("must not be more than " + std::to_string(kMostSizes) + " sizes");
+    }
+    if (!sizes.empty() && sizes.back() >= *bytes) {
+      return NotInNccl("must ascend: " + node.text + " comes after " +
+                       std::to_string(sizes.back()));
+    }
+    sizes.push_back(*bytes);
+    return {};
+  }
+
+  Result<void> Limit(const DocNode& node) {
+    auto& limits = nccl_.min_bus_bandwidth;
+    StrictMap map(file_, node, where_ + ".minBusBandwidth[" + std::to_string(limits.size()) + "]");
+    NcclBandwidthLimit limit;
+    limit.type = "float32";
+    map.Require("collective");
+    map.Choice("collective", limit.collective, kCollectives);
+    map.Choice("type", limit.type, kTypes);
+    map.Require("sizeBytes");
+    map.Each("sizeBytes", [&](const DocNode& size) -> Result<void> {
+      const auto bytes = Bytes(size);
+      limit.size_bytes = bytes ? *bytes : 0;
+      return bytes ? Result<void>() : Result<void>(bytes.error());
+    });
+    map.Double("bytesPerSecond", limit.bytes_per_second, 1, kMostRate);
+    map.Double("shareOfLineRate", limit.share_of_line_rate, kLeastShare, 1);
+    if (auto done = map.Finish(); !done) {
+      return done;
+    }
+    if ((limit.bytes_per_second > 0) == (limit.share_of_line_rate > 0)) {
+      return NotInNccl("must have one of bytesPerSecond and shareOfLineRate");
+    }
+    const bool twice = std::any_of(limits.begin(), limits.end(), [&](const auto& other) {
+      return other.collective == limit.collective && other.type == limit.type &&
+             other.size_bytes == limit.size_bytes;
+    });
+    if (twice) {
+      return NotInNccl("is given twice for this collective, type and size");
+    }
+    limits.push_back(std::move(limit));
+    return {};
+  }
+
+  /// A limit of what is not measured would be a demand that nobody ever judges.
+  void Contradictions(StrictMap& map) {
+    map.Each("minBusBandwidth", [this](const DocNode&) -> Result<void> {
+      for (const NcclBandwidthLimit& limit : nccl_.min_bus_bandwidth) {
+        if (nccl_.measure == "no") {
+          return NotInNccl("cannot be beside 'measure: no'", "remove one of them");
+        }
+        const auto among = [](const std::vector<std::string>& list, const std::string& word) {
+          return std::find(list.begin(), list.end(), word) != list.end();
+        };
+        if (!among(nccl_.collectives, limit.collective) || !among(nccl_.types, limit.type)) {
+          return NotInNccl("is of " + limit.collective + " of " + limit.type +
+                           ", which collectives and types leave out");
+        }
+      }
+      return {};
+    });
+    map.Each("transport", [this](const DocNode&) -> Result<void> {
+      return nccl_.measure == "no" && nccl_.transport != "any"
+                 ? NotInNccl("cannot be beside 'measure: no'", "remove one of them")
+                 : Result<void>();
+    });
+  }
+
+  std::string file_;
+  std::string where_;
+  NcclPolicy& nccl_;
+};
+
+}  // namespace
+
+Result<void> ReadNcclPolicy(const std::string& file, const DocNode& node, const std::string& where,
+                            NcclPolicy& nccl) {
+  return NcclPolicyReader(file, where, nccl).Read(node);
+}
+
+}  // namespace dlc
