@@ -1,10 +1,14 @@
 #include "probes/control/launcher/launcher.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <string>
 
 #include "probes/control/launcher/env_launcher.h"
 #include "probes/control/launcher/local_launcher.h"
@@ -15,6 +19,21 @@ namespace {
 
 LocalLauncher Local() {
   return LocalLauncher({DLC_PROBE, {}, "", 0});
+}
+
+/// One that the kernel had free a moment ago.
+int FreePort() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(listener >= 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(bind(listener, generic, size) == 0);
+  REQUIRE(getsockname(listener, generic, &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
 }
 
 bool IsWaiting(const RankEvent& event) {
@@ -185,7 +204,7 @@ TEST_CASE("env: rank 0 collects all documents, run ids are derived from the secr
   const SharedDirectory directory;
   // A free port, as the operator of a real run would choose one.
   setenv("MASTER_ADDR", "127.0.0.1", 1);
-  setenv("MASTER_PORT", std::to_string(20'000 + getpid() % 10'000).c_str(), 1);
+  setenv("MASTER_PORT", std::to_string(FreePort()).c_str(), 1);
   setenv("WORLD_SIZE", "2", 1);
   setenv("DLC_CHECK_RUN_SECRET", "0123456789abcdef0123456789abcdef", 1);
   EnvLauncher zero(DLC_PROBE);
