@@ -1,7 +1,21 @@
 #!/usr/bin/env bash
 # Says what the tests of this machine could not show, and why.
 set -euo pipefail
+cosign=$HOME/.cache/dlc-check/cosign  # where fetch_cosign.sh puts it
 echo "not run here, and not implied by a pass:"
-[[ -e /dev/nvidia0 ]] || echo "  - anything on a GPU: no /dev/nvidia0 on this machine"
-compgen -G '/dev/infiniband/uverbs*' >/dev/null || echo "  - EFA: no /dev/infiniband/uverbs* on this machine"
+# Even where there is one: ctest runs neither of these.
+echo "  - dlc-check and dlc-probe on a GPU: python3 tests/gpu/device.py and tests/nccl/device.py do that, on a machine with one"
+echo "  - EFA: no test of ours needs or uses an EFA device"
+if ! unshare -m true 2>/dev/null; then
+  echo "  - file systems that are read-only, full or another directory at the path: no right to mount (unshare -m)"
+fi
+probe=dlc-skipped-$$
+if ip netns add "$probe" 2>/dev/null; then
+  ip netns del "$probe"
+else
+  echo "  - ranks of two hosts, and a cut link between them: no right to make network namespaces (ip netns)"
+fi
+for major in 2 3; do
+  [[ -x $cosign/$major/cosign ]] || echo "  - cosign $major on our evidence: tests/fetch_cosign.sh could not fetch it"
+done
 echo "  - a real EKS cluster, Amazon ECR and AWS KMS: tests use a real registry on loopback, saved answers and local keys"

@@ -304,7 +304,9 @@ TEST_CASE("fabric-bandwidth: a plan without the steps is unknown, not a pass") {
     FabricAt(o, rank).fabric_collectives.clear();
     FabricAt(o, rank).fabric_node.clear();
   }
-  for (const Finding& finding : Look(o, AtTheLimit())) {
+  const std::vector<Finding> findings = Look(o, AtTheLimit());
+  REQUIRE_FALSE(findings.empty());
+  for (const Finding& finding : findings) {
     CAPTURE(finding.rule);
     CHECK(finding.verdict == Verdict::kUnknown);
   }
@@ -313,7 +315,9 @@ TEST_CASE("fabric-bandwidth: a plan without the steps is unknown, not a pass") {
 TEST_CASE("fabric-bandwidth: planted faults are remarked on every finding") {
   Observations o = GoodFabric({"a", "b"});
   o.nccl_ranks.value().planted_faults = {{1, "fabric-pairs", "flip-bit", ""}};
-  for (const Finding& finding : Look(o)) {
+  const std::vector<Finding> findings = Look(o);
+  REQUIRE_FALSE(findings.empty());
+  for (const Finding& finding : findings) {
     CHECK(Has(finding.notes.back(), "faults were planted in this run: flip-bit in rank 1"));
   }
 }
@@ -323,7 +327,9 @@ TEST_CASE("fabric-bandwidth: rules that the policy switches off are not judged")
   p.severity["fabric-bandwidth"] = Severity::kOff;
   Observations o = GoodFabric({"a", "b"});
   ChangePair(o, 0, 1, [](auto& pair) { pair.wrong_at_a = 1; });
-  for (const Finding& finding : Look(o, p)) {
+  const std::vector<Finding> findings = Look(o, p);
+  REQUIRE_FALSE(findings.empty());
+  for (const Finding& finding : findings) {
     CHECK(finding.verdict == Verdict::kNotApplicable);
   }
 }

@@ -223,7 +223,9 @@ TEST_CASE("storage-shared: planted faults are remarked on every finding") {
   for (const int rank : {0, 1}) {
     At(o, rank).planted_faults = {{1, "share", "flip-bit", ""}};
   }
-  for (const Finding& finding : Look(o)) {
+  const std::vector<Finding> findings = Look(o);
+  REQUIRE_FALSE(findings.empty());
+  for (const Finding& finding : findings) {
     CHECK(finding.notes.back() == "faults were planted in this run: flip-bit in rank 1");
   }
 }

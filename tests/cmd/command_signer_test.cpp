@@ -8,7 +8,7 @@
 
 #include "reports/evidence/write_evidence.h"
 #include "tests/evidence/sample_report.h"
-#include "tests/evidence/scratch_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
@@ -36,8 +36,8 @@ struct Fixture {
     return signature;
   }
 
-  ScratchDirectory keys;
-  ScratchDirectory temporary;
+  TemporaryDirectory keys;
+  TemporaryDirectory temporary;
   KeyFiles files;
 };
 
@@ -71,7 +71,7 @@ TEST_CASE("sign command: evidence signed by a command verifies") {
 }
 
 TEST_CASE("sign command: what is no signature of the key is refused") {
-  const ScratchDirectory other;  // before the fixture: not in its temporary directory
+  const TemporaryDirectory other;  // before the fixture: not in its temporary directory
   const Fixture fixture;
   const auto theirs = GenerateKeyFiles(other.Path(), KeyType::kP256, "");
   const std::string file = " -in \"$DLC_CHECK_DIGEST_FILE\"";
@@ -122,7 +122,7 @@ TEST_CASE("sign command: no place for the digest file is an error") {
 }
 
 TEST_CASE("sign command: Ed25519 is refused, it does not sign digests") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto files = GenerateKeyFiles(scratch.Path(), KeyType::kEd25519, "");
   const auto refused = MakeCommandSigner({"true", *LoadPublicKey(files->public_path)});
   REQUIRE_FALSE(refused.has_value());

@@ -11,7 +11,7 @@
 #include "reports/evidence/openssl_handles.h"
 #include "reports/evidence/public_key.h"
 #include "reports/evidence/signer.h"
-#include "tests/evidence/scratch_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
@@ -211,7 +211,7 @@ TEST_CASE("signing key: forms that OpenSSL cannot read come with advice") {
 
 TEST_CASE("keygen: key and public half fit, modes are 0600 and 0644, nothing is overwritten") {
   for (const KeyType type : {KeyType::kP256, KeyType::kEd25519}) {
-    const ScratchDirectory scratch;
+    const TemporaryDirectory scratch;
     const std::string directory = scratch / "new/keys";
     const auto files = GenerateKeyFiles(directory, type, "");
     REQUIRE_MESSAGE(files.has_value(), files.error().message);
@@ -238,7 +238,7 @@ TEST_CASE("keygen: key and public half fit, modes are 0600 and 0644, nothing is 
 }
 
 TEST_CASE("keygen: an existing public key alone stops it, and no private key is left behind") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   REQUIRE(WriteNewFiles(scratch.Path(), {{"dlc-check.pub", "mine", 0644}}).has_value());
   CHECK_FALSE(GenerateKeyFiles(scratch.Path(), KeyType::kP256, "").has_value());
   CHECK(scratch.Count() == 1);
@@ -246,7 +246,7 @@ TEST_CASE("keygen: an existing public key alone stops it, and no private key is 
 }
 
 TEST_CASE("keygen: a passphrase encrypts the key") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto files = GenerateKeyFiles(scratch.Path(), KeyType::kEd25519, "open sesame");
   REQUIRE_MESSAGE(files.has_value(), files.error().message);
   CHECK(Holds(*ReadFileBytes(files->private_path, 10'000), "BEGIN ENCRYPTED PRIVATE KEY"));
@@ -261,7 +261,7 @@ TEST_CASE("keygen: a passphrase encrypts the key") {
 }
 
 TEST_CASE("signing key: a key that others can read is warned of") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto files = GenerateKeyFiles(scratch.Path(), KeyType::kP256, "");
   REQUIRE(files.has_value());
   REQUIRE(chmod(files->private_path.c_str(), 0640) == 0);
@@ -283,7 +283,7 @@ TEST_CASE("signing key: from an environment variable") {
 }
 
 TEST_CASE("signing key: a file that is missing, a directory or huge is an error, not a crash") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   CHECK(LoadSigningKey(scratch / "none", nullptr).error().code == ErrorCode::kNotFound);
   CHECK(LoadSigningKey(scratch.Path(), nullptr).error().code == ErrorCode::kInvalidInput);
   CHECK(LoadPublicKey("/dev/zero").error().code == ErrorCode::kInvalidInput);

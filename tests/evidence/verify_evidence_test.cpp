@@ -11,7 +11,7 @@
 #include "reports/evidence/write_evidence.h"
 #include "reports/findings_json.h"
 #include "tests/evidence/sample_report.h"
-#include "tests/evidence/scratch_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using Json = nlohmann::ordered_json;
 
 std::unique_ptr<Signer> FreshSigner(KeyType type) {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto files = GenerateKeyFiles(scratch.Path(), type, "");
   return std::move(LoadSigningKey(files->private_path, nullptr)->signer);
 }

@@ -16,7 +16,7 @@
 #include "reports/evidence/preflight_schema.h"
 #include "reports/findings_json.h"
 #include "tests/evidence/sample_report.h"
-#include "tests/evidence/scratch_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::unique_ptr<Signer> FreshSigner(KeyType type = KeyType::kP256) {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto files = GenerateKeyFiles(scratch.Path(), type, "");
   return std::move(LoadSigningKey(files->private_path, nullptr)->signer);
 }
@@ -211,7 +211,7 @@ TEST_CASE("write: three files of mode 0644, or the statement alone when unsigned
   const auto signer = FreshSigner();
   const auto digests = sample::PolicyDigests(report);
   const mode_t before = umask(077);
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const auto evidence = MakeEvidence(report, digests, signer.get());
   const auto paths = WriteEvidence(scratch / "run", *evidence);
   umask(before);
@@ -235,7 +235,7 @@ TEST_CASE("write: another run's evidence is never overwritten nor mixed with") {
   const Report report = PassedReport();
   const auto evidence = MakeEvidence(report, sample::PolicyDigests(report), nullptr);
   for (const char* name : {kBundleFileName, kEnvelopeFileName, kStatementFileName}) {
-    const ScratchDirectory scratch;
+    const TemporaryDirectory scratch;
     REQUIRE(WriteNewFiles(scratch.Path(), {{name, "theirs", 0644}}).has_value());
     const auto refused = WriteEvidence(scratch.Path(), *evidence);
     REQUIRE_FALSE(refused.has_value());
@@ -246,7 +246,7 @@ TEST_CASE("write: another run's evidence is never overwritten nor mixed with") {
 }
 
 TEST_CASE("write: when the disk takes no more, nothing is left behind") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   const Report report = PassedReport();
   const auto signer = FreshSigner();
   const auto evidence = MakeEvidence(report, sample::PolicyDigests(report), signer.get());
@@ -269,7 +269,7 @@ TEST_CASE("write: when the disk takes no more, nothing is left behind") {
 }
 
 TEST_CASE("write files: the second name is taken, so the first is taken back") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   REQUIRE(WriteNewFiles(scratch.Path(), {{"b", "theirs", 0644}}).has_value());
   const auto refused = WriteNewFiles(scratch.Path(), {{"a", "1", 0644}, {"b", "2", 0644}});
   REQUIRE_FALSE(refused.has_value());
@@ -279,7 +279,7 @@ TEST_CASE("write files: the second name is taken, so the first is taken back") {
 }
 
 TEST_CASE("write files: a directory that is a file is an error") {
-  const ScratchDirectory scratch;
+  const TemporaryDirectory scratch;
   REQUIRE(WriteNewFiles(scratch.Path(), {{"f", "", 0644}}).has_value());
   CHECK_FALSE(WriteNewFiles(scratch / "f", {{"a", "1", 0644}}).has_value());
 }

@@ -10,44 +10,27 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_directory.h"
+
 namespace dlc {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory tree that stands for "/", gone at the end of the test.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string pattern = (fs::temp_directory_path() / "dlc-fabric-XXXXXX").string();
-    root_ = mkdtemp(pattern.data());
-  }
-  ~FakeRoot() { fs::remove_all(root_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  void Write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  void Link(const std::string& path, const std::string& target) const {
-    fs::create_directories((root_ / path).parent_path());
-    fs::create_symlink(target, root_ / path);
-  }
-  std::string path() const { return root_.string(); }
-
- private:
-  fs::path root_;
-};
+void Link(const TemporaryDirectory& root, const std::string& path, const std::string& target) {
+  const fs::path link = root / path;
+  fs::create_directories(link.parent_path());
+  fs::create_symlink(target, link);
+}
 
 /// One EFA device as a p4d pod sees it.
-void AddEfaDevice(const FakeRoot& root) {
+void AddEfaDevice(const TemporaryDirectory& root) {
   root.Write("sys/bus/pci/devices/0000:10:1b.0/vendor", "0x1d0f\n");
   root.Write("sys/bus/pci/devices/0000:10:1b.0/device", "0xefa1\n");
-  root.Link("sys/bus/pci/devices/0000:10:1b.0/driver", "../../../../bus/pci/drivers/efa");
+  Link(root, "sys/bus/pci/devices/0000:10:1b.0/driver", "../../../../bus/pci/drivers/efa");
   root.Write("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1d0f\n");
   root.Write("sys/bus/pci/devices/0000:00:05.0/device", "0xec20\n");  // ENA
-  root.Link("sys/class/infiniband/rdmap16s27/device", "../../../bus/pci/devices/0000:10:1b.0");
+  Link(root, "sys/class/infiniband/rdmap16s27/device", "../../../bus/pci/devices/0000:10:1b.0");
   root.Write("sys/class/infiniband/rdmap16s27/hw_counters/lifespan", "10\n");
   root.Write("sys/class/infiniband_verbs/uverbs0/ibdev", "rdmap16s27\n");
   root.Write("dev/infiniband/uverbs0", "");
@@ -62,9 +45,9 @@ FabricOptions NoLibrary() {
 }  // namespace
 
 TEST_CASE("an EFA device is told with its PCI ids and its uverbs node") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   AddEfaDevice(root);
-  const NodeFabric node = ObserveFabric(NoLibrary(), root.path());
+  const NodeFabric node = ObserveFabric(NoLibrary(), root.Path());
   REQUIRE(node.rdma_devices.size() == 1);
   const RdmaDevice& device = node.rdma_devices.front();
   CHECK(device.name == "rdmap16s27");
@@ -78,24 +61,24 @@ TEST_CASE("an EFA device is told with its PCI ids and its uverbs node") {
 }
 
 TEST_CASE("a device whose uverbs node is not in the pod is seen and not usable") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   AddEfaDevice(root);
-  fs::remove(fs::path(root.path()) / "dev/infiniband/uverbs0");
-  const NodeFabric node = ObserveFabric(NoLibrary(), root.path());
+  fs::remove(root / "dev/infiniband/uverbs0");
+  const NodeFabric node = ObserveFabric(NoLibrary(), root.Path());
   REQUIRE(node.rdma_devices.size() == 1);
   CHECK_FALSE(node.rdma_devices.front().uverbs_usable);
   CHECK(node.rdma_devices.front().uverbs_error.find("No such file") != std::string::npos);
 }
 
 TEST_CASE("device-level hw_counters are neither opened nor listed") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   AddEfaDevice(root);
-  const fs::path counters = fs::path(root.path()) / "sys/class/infiniband/rdmap16s27/hw_counters";
+  const fs::path counters = root / "sys/class/infiniband/rdmap16s27/hw_counters";
   const int watch = inotify_init1(IN_NONBLOCK);
   REQUIRE(watch >= 0);
   REQUIRE(inotify_add_watch(watch, counters.c_str(), IN_OPEN | IN_ACCESS) >= 0);
   std::array<char, 4096> events{};
-  (void)ObserveFabric(NoLibrary(), root.path());
+  (void)ObserveFabric(NoLibrary(), root.Path());
   CHECK(read(watch, events.data(), events.size()) < 0);
   // The watch does see an open.
   std::ifstream(counters / "lifespan").peek();
@@ -104,52 +87,52 @@ TEST_CASE("device-level hw_counters are neither opened nor listed") {
 }
 
 TEST_CASE("huge pages and the EFA installer's version are read") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   root.Write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "5128\n");
   root.Write("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "5000\n");
   root.Write("opt/amazon/efa_installed_packages",
              "# EFA installer version: 1.47.0\n# Debug packages installed: no\nefa-config-1.18\n");
-  const NodeFabric node = ObserveFabric(NoLibrary(), root.path());
+  const NodeFabric node = ObserveFabric(NoLibrary(), root.Path());
   CHECK(node.huge_pages == std::vector<HugePagePool>{{2'097'152, 5128, 5000}});
   REQUIRE(node.efa_installer_version.seen());
   CHECK(node.efa_installer_version.value() == "1.47.0");
 }
 
 TEST_CASE("what is not there is an error or an empty list, never a made-up value") {
-  const FakeRoot root;
-  NodeFabric node = ObserveFabric(NoLibrary(), root.path());
+  const TemporaryDirectory root;
+  NodeFabric node = ObserveFabric(NoLibrary(), root.Path());
   CHECK(node.rdma_devices.empty());
   CHECK(node.efa_functions.failed());
   CHECK(node.efa_installer_version.failed());
   CHECK(node.libfabric.failed());
   CHECK(node.providers.not_looked_at());
   root.Write("opt/amazon/efa_installed_packages", "something else\n");
-  node = ObserveFabric(NoLibrary(), root.path());
+  node = ObserveFabric(NoLibrary(), root.Path());
   REQUIRE(node.efa_installer_version.failed());
   CHECK(node.efa_installer_version.error().code == ErrorCode::kUnsupported);
 }
 
 TEST_CASE("an EFA device of ours is not passed over for TCP, and what is asked for goes first") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   unsetenv("FI_PROVIDER");
-  CHECK(ChooseFabric("", root.path()).provider.empty());
+  CHECK(ChooseFabric("", root.Path()).provider.empty());
   AddEfaDevice(root);
-  CHECK(ChooseFabric("", root.path()).provider == "efa");
-  CHECK(ChooseFabric("net", root.path()).provider == "net");
+  CHECK(ChooseFabric("", root.Path()).provider == "efa");
+  CHECK(ChooseFabric("net", root.Path()).provider == "net");
   setenv("FI_PROVIDER", "tcp", 1);
-  CHECK(ChooseFabric("", root.path()).provider.empty());
+  CHECK(ChooseFabric("", root.Path()).provider.empty());
   unsetenv("FI_PROVIDER");
   // Of the node, and not handed to this pod.
-  fs::remove(fs::path(root.path()) / "dev/infiniband/uverbs0");
-  CHECK(ChooseFabric("", root.path()).provider.empty());
+  fs::remove(root / "dev/infiniband/uverbs0");
+  CHECK(ChooseFabric("", root.Path()).provider.empty());
 }
 
 TEST_CASE("interface counters are read for interfaces and nothing else") {
-  const FakeRoot root;
+  const TemporaryDirectory root;
   root.Write("sys/class/net/eth0/statistics/rx_bytes", "123\n");
   root.Write("sys/class/net/eth0/statistics/tx_bytes", "9876543210\n");
   root.Write("sys/class/net/bonding_masters", "\n");
-  const auto interfaces = ObserveInterfaceBytes(root.path());
+  const auto interfaces = ObserveInterfaceBytes(root.Path());
   REQUIRE(interfaces.has_value());
   CHECK(*interfaces == std::vector<InterfaceBytes>{{"eth0", 123, 9'876'543'210}});
   CHECK_FALSE(ObserveInterfaceBytes("/nowhere").has_value());

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What only a real GPU can show. Needs this file, a built dlc-probe and Python 3; takes some minutes.
+"""What only a real GPU can show. Needs a built dlc-probe, Python 3 and tests/probe/ranks.py and tests/device_report.py, in the tree
+or beside this file, where pack.sh puts them; takes some minutes.
 
   device.py [--probe build/debug/bin/dlc-probe] [--kernel-tests build/debug/bin/kernels_cuda_tests] [--out DIR]
             [--dlc-check DIR/bin/dlc-check [--lib-dir DIR/lib]]     as pack.sh lays them out
@@ -12,83 +13,44 @@ and with things made bad. Every comparison is printed; documents go to --out ($O
 mismatch, and 2 where there is no GPU: that is no pass."""
 
 import argparse
+import contextlib
 import csv
 import io
 import json
 import multiprocessing
 import os
-import secrets
+import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(TESTS), str(TESTS / "probe")]  # after this folder, where a pack has them
+
+import ranks
+from device_report import check, facts, mismatches, note, section, summary, title, value
 
 BUDGET = 10  # seconds per GPU
 PLENTY = 240
-mismatches = []
-facts = {}  # all numbers, for one summary at the end
-
-
-def check(good, what, detail=""):
-    print(("ok        " if good else "MISMATCH  ") + what + (f": {detail}" if detail != "" else ""), flush=True)
-    if not good:
-        mismatches.append(f"{what}: {detail}")
-    return good
-
-
-def note(what, detail):
-    print(f"note      {what}: {detail}", flush=True)
-    facts[what] = detail
-
-
-def title(text):
-    print(f"\n== {text}", flush=True)
 
 
 # --- dlc-probe
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def step(kind, deadline_s, name=None, **parameters):
-    return {"name": name or kind, "kind": kind, "deadlineMs": int(deadline_s * 1000), "parameters": parameters}
+    return ranks.step(kind, int(deadline_s * 1000), name, **parameters)
 
 
-def run(label, steps, ranks=1, faults=(), env=None, unset=()):
+def run(label, steps, size=1, faults=(), env=None, unset=()):
     """The observations of every rank."""
-    plan = json.dumps({"apiVersion": "dlc-check/rank-plan/v1", "runId": secrets.token_hex(8), "joinDeadlineMs": 20000,
-                       "steps": steps, "faults": list(faults)})
-    port, secret, processes = free_port(), secrets.token_hex(16), []
-    for rank in range(ranks):
-        with tempfile.TemporaryFile("w+") as file:
-            file.write(plan)
-            file.seek(0)
-            whole = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                         MASTER_PORT=str(port), DLC_CHECK_RUN_SECRET=secret, **(env or {}))
-            for name in unset:
-                whole.pop(name, None)
-            processes.append(subprocess.Popen([args.probe, "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
-                                              stderr=subprocess.PIPE, text=True, env=whole))
     seen = []
-    for rank, process in enumerate(processes):
-        out, err = process.communicate(timeout=PLENTY)
-        check(process.returncode == 0, f"{label}: rank {rank} writes its document", f"exit code {process.returncode} {err}")
-        lines = out.splitlines()
-        document = json.loads(lines[-1]) if lines else {}
-        with open(os.path.join(args.out, f"{label}-{rank}.json"), "w") as file:
-            json.dump(document, file, indent=1)
-        seen.append(document["ranks"][0]["seen"]["value"])
+    for rank in ranks.run(size, ranks.plan(steps, faults), PLENTY, program=args.probe, env=env, unset=unset):
+        check(rank.code == 0, f"{label}: rank {rank.rank} writes its document", f"exit code {rank.code} {rank.err}")
+        with open(os.path.join(args.out, f"{label}-{rank.rank}.json"), "w") as file:
+            json.dump(rank.document, file, indent=1)
+        seen.append(rank.seen())
     return seen
-
-
-def value(observed, default=None):
-    return observed.get("value", default) if observed["state"] == "seen" else default
 
 
 def reason(observed):
@@ -128,6 +90,7 @@ def check_complete(label, work):
 
 def check_clean(label, compute):
     check(compute["failure"].get("code", 0) == 0, f"{label}: GPUs are counted", compute["failure"])
+    check(bool(compute.get("gpus")), f"{label}: there is a GPU to find clean")
     for work in compute.get("gpus", []):
         check_complete(label, work)
         bad = {k: v for k, v in wrongs(work).items() if v}
@@ -274,8 +237,8 @@ def check_compute(compute):
 
 def two_ranks():
     title("two ranks at once")
-    ranks = run("two-ranks", [step("meet", 20), step("gpu-node", 30), step("gpu-compute", 90, seconds=3)], ranks=2)
-    for number, rank in enumerate(ranks):
+    both = run("two-ranks", [step("meet", 20), step("gpu-node", 30), step("gpu-compute", 90, seconds=3)], size=2)
+    for number, rank in enumerate(both):
         compute = compute_of(rank)
         check(len(compute.get("gpus", [])) == 1, f"rank {number} has one GPU", [g.get("uuid") for g in compute.get("gpus", [])])
         check_clean(f"rank {number}", compute)
@@ -339,11 +302,18 @@ def visible_variations(uuids):
         check(ours.get("expected") == count, f"CUDA_VISIBLE_DEVICES={text!r}", detail)
 
 
-def without(library, expected):
-    title(f"{library} cannot be loaded")
+@contextlib.contextmanager
+def broken(library):
+    """A directory whose `library` cannot be loaded."""
     with tempfile.TemporaryDirectory() as directory:
         with open(os.path.join(directory, library), "w") as file:
             file.write("not a library, and longer than the header of one " * 20)
+        yield directory
+
+
+def without(library, expected):
+    title(f"{library} cannot be loaded")
+    with broken(library) as directory:
         path = directory + ":" + os.environ.get("LD_LIBRARY_PATH", "")
         rank = run(f"without-{library}", [step("gpu-node", 30), step("gpu-compute", 60, seconds=1, memoryShare=0.02)],
                    env={"LD_LIBRARY_PATH": path})[0]
@@ -384,12 +354,21 @@ sys.stdin.read()
 """
 
 
-def crowded(alone_free):
-    title("another process holds all memory but 3 GiB")
+@contextlib.contextmanager
+def held_memory():
+    """A process that holds all memory but 3 GiB; None where it did not get it."""
     holder = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         line = holder.stdout.readline()
-        if not check(line.startswith("held"), "the other process has its memory", line.strip()):
+        yield holder if check(line.startswith("held"), "the other process has its memory", line.strip()) else None
+    finally:
+        holder.communicate("")
+
+
+def crowded(alone_free):
+    title("another process holds all memory but 3 GiB")
+    with held_memory() as holder:
+        if holder is None:
             return
         rank = run("crowded", [step("gpu-node", 30), step("gpu-compute", 60, seconds=2)])[0]
         work = compute_of(rank)["gpus"][0]
@@ -399,8 +378,6 @@ def crowded(alone_free):
         held = value(gpu["memory"], {}).get("usedBytes", 0)
         check(held > alone_free - (4 << 30), "NVML tells the used memory", f"{held / 2**30:.1f} GiB")
         note("processes that NVML lists beside the holder", f"{gpu['processes']}, its pid {holder.pid}")
-    finally:
-        holder.communicate("")
 
 
 def alone(work, arguments):
@@ -544,9 +521,7 @@ def judged_hidden(count, first):
 
 def judged_without(library, expect, rules):
     title(f"dlc-check gpu: {library} cannot be loaded")
-    with tempfile.TemporaryDirectory() as directory:
-        with open(os.path.join(directory, library), "w") as file:
-            file.write("not a library, and longer than the header of one " * 20)
+    with broken(library) as directory:
         findings = judge(f"without-{library}", expect, rules, before=[directory])
     if expect == INCOMPLETE:
         check(not [f for f in findings if f["verdict"] == "fail" and f["severity"] == "required"], "nothing fails for want of NVML")
@@ -554,15 +529,11 @@ def judged_without(library, expect, rules):
 
 def judged_crowded():
     title("dlc-check gpu: another process holds all memory but 3 GiB")
-    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        line = holder.stdout.readline()
-        if check(line.startswith("held"), "the other process has its memory", line.strip()):
+    with held_memory() as holder:
+        if holder is not None:
             judge("crowded", FAILED, [("gpu-compute/unoccupied", "fail"), ("gpu-compute/speed", "unknown"),
                                       ("gpu-compute/right-memory", "pass")],
                   gpu="devices: required, minCopyBytesPerSecond: 1")
-    finally:
-        holder.communicate("")
 
 
 def judged_planted():
@@ -599,16 +570,6 @@ def verdicts(node):
     section(judged_limits, len(uuids))
 
 
-def section(work, *arguments):
-    """One part's surprise must not hide what the others show."""
-    try:
-        return work(*arguments)
-    except Exception:  # whatever it is, it is a mismatch
-        traceback.print_exc(file=sys.stdout)
-        check(False, f"{work.__name__} ran to its end", traceback.format_exc(limit=-1).splitlines()[-1])
-        return None
-
-
 def main():
     if not os.path.exists("/dev/nvidiactl"):
         print("no /dev/nvidiactl: there is no NVIDIA GPU here, and nothing was shown")
@@ -616,7 +577,7 @@ def main():
     print(subprocess.run([args.probe, "--version"], capture_output=True, text=True, check=True).stdout)
     if args.only_dlc_check:
         verdicts(node_of(run("alone", [step("gpu-node", 30)])[0]))
-        return summary()
+        return summary(os.path.join(args.out, "summary.json"))
     steps = [step("gpu-node", 30), step("gpu-compute", BUDGET * 8 + 60, seconds=BUDGET), step("gpu-node", 30, name="after")]
     rank = run("alone", steps)[0]
     node, after, compute = node_of(rank), node_of(rank, 1), compute_of(rank)
@@ -638,17 +599,7 @@ def main():
         verdicts(node)
     else:
         note("dlc-check", "not given")
-    return summary()
-
-
-def summary():
-    title("summary")
-    with open(os.path.join(args.out, "summary.json"), "w") as file:
-        json.dump({"mismatches": mismatches, "facts": facts}, file, indent=1, default=str)
-    print(f"{len(mismatches)} mismatches")
-    for line in mismatches:
-        print("  " + line)
-    return 1 if mismatches else 0
+    return summary(os.path.join(args.out, "summary.json"))
 
 
 if __name__ == "__main__":

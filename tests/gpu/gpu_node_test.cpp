@@ -4,52 +4,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "probes/node/gpu/cuda_meaning.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A root directory of a node that we make up.
-class MadeUpRoot {
- public:
-  MadeUpRoot() {
-    std::string name = fs::temp_directory_path() / "dlc-gpu-test-XXXXXX";
-    root_ = mkdtemp(name.data());
-  }
-  ~MadeUpRoot() { fs::remove_all(root_); }
-  MadeUpRoot(const MadeUpRoot&) = delete;
-  MadeUpRoot& operator=(const MadeUpRoot&) = delete;
-
-  void File(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  std::string Path() const { return root_; }
-
- private:
-  fs::path root_;
-};
-
 Observed<std::string> KernelModule(const std::string& line) {
-  const MadeUpRoot root;
-  root.File("proc/driver/nvidia/version", line + "\nGCC version:  gcc version 11.4.1\n");
+  const TemporaryDirectory root;
+  root.Write("proc/driver/nvidia/version", line + "\nGCC version:  gcc version 11.4.1\n");
   return ObserveGpuNode(root.Path()).kernel_module;
 }
 
 }  // namespace
 
 TEST_CASE("device files are listed by number, control files too, and nothing else") {
-  const MadeUpRoot root;
+  const TemporaryDirectory root;
   for (const char* name : {"nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-modeset",
                            "nvidia-caps", "nvme0", "nvidiaX"}) {
-    root.File(std::string("dev/") + name, "");
+    root.Write(std::string("dev/") + name, "");
   }
   const GpuNode node = ObserveGpuNode(root.Path());
   REQUIRE(node.device_files.seen());
@@ -62,9 +40,9 @@ TEST_CASE("device files are listed by number, control files too, and nothing els
 }
 
 TEST_CASE("a device file that does not open is there, and not usable") {
-  const MadeUpRoot root;
-  root.File("dev/none", "");
-  fs::create_directory(fs::path(root.Path()) / "dev/nvidia0");  // refuses even root
+  const TemporaryDirectory root;
+  root.Write("dev/none", "");
+  fs::create_directory(root / "dev/nvidia0");  // refuses even root
   const GpuNode node = ObserveGpuNode(root.Path());
   REQUIRE(node.device_files.seen());
   REQUIRE(node.device_files.value().size() == 1);
@@ -88,11 +66,10 @@ TEST_CASE("the kernel module's version is read from either flavour's line") {
 }
 
 TEST_CASE("the compat copy of libcuda is told by the version in its file's name") {
-  const MadeUpRoot root;
-  root.File("usr/local/cuda/compat/libcuda.so.580.95.05", "");
+  const TemporaryDirectory root;
+  root.Write("usr/local/cuda/compat/libcuda.so.580.95.05", "");
   CHECK(ObserveGpuNode(root.Path()).cuda.compat_file.failed());
-  fs::create_symlink("libcuda.so.580.95.05",
-                     fs::path(root.Path()) / "usr/local/cuda/compat/libcuda.so.1");
+  fs::create_symlink("libcuda.so.580.95.05", root / "usr/local/cuda/compat/libcuda.so.1");
   CHECK(ObserveGpuNode(root.Path()).cuda.compat_file.value() == "580.95.05");
 }
 

@@ -4,7 +4,7 @@
 #
 #   pack.sh DIR [BUILD]      BUILD: build/debug by default; DIR must be empty or not there
 #
-#   DIR/bin/ dlc-check dlc-probe kernels_cuda_tests (where CUDA was built)   DIR/lib/ the libraries   DIR/device.py
+#   DIR/bin/ dlc-check dlc-probe kernels_cuda_tests (where CUDA was built)   DIR/lib/ the libraries   DIR/*.py
 # Then there:  python3 DIR/device.py --probe DIR/bin/dlc-probe --dlc-check DIR/bin/dlc-check --lib-dir DIR/lib --out OUT
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -35,7 +35,10 @@ ldd "$build/bin/dlc-check" | awk '$2 == "=>" {print $1, $3}' | while read -r nam
   [[ $name =~ ^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libresolv|libutil|libanl|libnsl|libstdc\+\+|libgcc_s|libcuda|libnvidia-[a-z]+)[.-] ]] && continue
   cp -L "$path" "$to/lib/$name"
 done
-cp tests/gpu/device.py "$to/"
+cp tests/gpu/device.py tests/device_report.py tests/probe/ranks.py "$to/"
+# From elsewhere, and without what it would find in this tree: an import that is not packed fails here.
+there=$(realpath "$to")
+(cd / && PYTHONDONTWRITEBYTECODE=1 python3 "$there/device.py" --help >/dev/null)
 size_mib=$(du -sm "$to" | cut -f1)
 echo "$to: $size_mib MiB, $(ls "$to/lib" | wc -l) libraries"
 if ((size_mib >= limit_mib)); then

@@ -6,35 +6,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 
+#include "tests/support/temporary_directory.h"
+
 namespace dlc {
 namespace {
-
-/// A fresh directory, gone at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dlc-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-  std::string Write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(File(name), std::ios::binary) << bytes;
-    return File(name);
-  }
-
- private:
-  std::string path_;
-};
 
 /// Root may read everything: become nobody for a while.
 class WithoutPrivileges {
@@ -87,12 +66,11 @@ TEST_CASE("read file: what is no readable file is named, with the code that fits
     REQUIRE_FALSE(bytes.has_value());
     return bytes.error();
   };
-  const std::string missing = directory.File("missing");
+  const std::string missing = directory / "missing";
   CHECK(error(missing) == Error{ErrorCode::kNotFound, missing + ": no such file", ""});
   CHECK(error(directory.Write("f", "x") + "/g").code == ErrorCode::kNotFound);
-  CHECK(error(directory.File("")) == Error{ErrorCode::kInvalidInput,
-                                           directory.File("") + ": is a directory",
-                                           "name a file in it"});
+  CHECK(error(directory / "") ==
+        Error{ErrorCode::kInvalidInput, directory / "" + ": is a directory", "name a file in it"});
   CHECK(error("/dev/zero") ==
         Error{ErrorCode::kInvalidInput, "/dev/zero: is not a regular file or a pipe", ""});
   // Opens like a file; a read at 0 fails with EIO.
@@ -100,7 +78,7 @@ TEST_CASE("read file: what is no readable file is named, with the code that fits
         Error{ErrorCode::kUnavailable, "/proc/self/mem: cannot be read: Input/output error", ""});
   const std::string secret = directory.Write("secret", "x");
   REQUIRE(::chmod(secret.c_str(), 0) == 0);
-  REQUIRE(::chmod(directory.File("").c_str(), 0755) == 0);
+  REQUIRE(::chmod((directory / "").c_str(), 0755) == 0);
   const WithoutPrivileges nobody;
   CHECK(error(secret) == Error{ErrorCode::kPermissionDenied, secret + ": permission denied", ""});
 }
@@ -112,7 +90,7 @@ TEST_CASE("read file: files that tell no size are read too") {
 
 TEST_CASE("read file: a pipe is read to its end and bounded") {
   const TemporaryDirectory directory;
-  const std::string path = directory.File("pipe");
+  const std::string path = directory / "pipe";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const std::string sent = "a: " + std::string(200'000, 'x') + "\n";
   const auto feed = [&](const std::string& bytes) {
@@ -136,7 +114,7 @@ TEST_CASE("read file: a pipe is read to its end and bounded") {
 
 TEST_CASE("read file: a pipe that is refused is not waited for") {
   const TemporaryDirectory directory;
-  const std::string path = directory.File("pipe");
+  const std::string path = directory / "pipe";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const auto refused = ReadFileBytes(path, kLimit, PipeInput::kRefuse);
   REQUIRE_FALSE(refused.has_value());

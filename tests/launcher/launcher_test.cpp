@@ -1,10 +1,14 @@
 #include "probes/control/launcher/launcher.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <string>
 
 #include "probes/control/launcher/env_launcher.h"
 #include "probes/control/launcher/local_launcher.h"
@@ -15,6 +19,21 @@ namespace {
 
 LocalLauncher Local() {
   return LocalLauncher({DLC_PROBE, {}, "", 0});
+}
+
+/// One that the kernel had free a moment ago.
+int FreePort() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(listener >= 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(bind(listener, generic, size) == 0);
+  REQUIRE(getsockname(listener, generic, &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
 }
 
 bool IsWaiting(const RankEvent& event) {
@@ -28,7 +47,7 @@ TEST_CASE("local: every rank's document and events arrive") {
     Witness witness;
     LocalLauncher launcher = Local();
     const auto started =
-        launcher.Start(StorageRun(ranks, directory.path()), Deadline::After(kPlenty));
+        launcher.Start(StorageRun(ranks, directory.Path()), Deadline::After(kPlenty));
     if (!started) {
       FAIL(started.error().message);
     }
@@ -59,8 +78,8 @@ TEST_CASE("local: two runs at the same time do not meet") {
   const SharedDirectory other;
   LocalLauncher one = Local();
   LocalLauncher two = Local();
-  REQUIRE(one.Start(StorageRun(2, directory.path()), Deadline::After(kPlenty)).has_value());
-  REQUIRE(two.Start(StorageRun(2, other.path()), Deadline::After(kPlenty)).has_value());
+  REQUIRE(one.Start(StorageRun(2, directory.Path()), Deadline::After(kPlenty)).has_value());
+  REQUIRE(two.Start(StorageRun(2, other.Path()), Deadline::After(kPlenty)).has_value());
   for (LocalLauncher* launcher : {&one, &two}) {
     Listen(*launcher);
     for (const RankReport& report : launcher->Collect().ranks) {
@@ -93,7 +112,7 @@ TEST_CASE("local: a rank that was killed is named with its last words") {
   const SharedDirectory directory;
   LocalLauncher launcher = Local();
   REQUIRE(launcher
-              .Start(StorageRun(3, directory.path(), {{2, "share", "exit-rank", ""}}),
+              .Start(StorageRun(3, directory.Path(), {{2, "share", "exit-rank", ""}}),
                      Deadline::After(kPlenty))
               .has_value());
   Listen(launcher);
@@ -110,17 +129,17 @@ TEST_CASE("local: cancel in mid-run keeps what was seen and leaves nothing") {
   Witness witness;
   LocalLauncher launcher = Local();
   REQUIRE(launcher
-              .Start(StorageRun(2, directory.path(), {{1, "share", "sleep", ""}}),
+              .Start(StorageRun(2, directory.Path(), {{1, "share", "sleep", ""}}),
                      Deadline::After(kPlenty))
               .has_value());
   Listen(launcher, IsWaiting);
-  CHECK_FALSE(directory.empty());
+  CHECK_FALSE(directory.Empty());
   launcher.Cancel(Deadline::After(kPlenty));
   for (const RankReport& report : launcher.Collect().ranks) {
     REQUIRE(report.seen.seen());
     CHECK(report.seen.value().interrupted);
   }
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
   CHECK(launcher.CleanUp(Deadline::After(kPlenty)).empty());
   CHECK(witness.AllGone());
 }
@@ -130,20 +149,20 @@ TEST_CASE("local: without time to stop, ranks are killed and their files removed
   Witness witness;
   LocalLauncher launcher = Local();
   REQUIRE(launcher
-              .Start(StorageRun(2, directory.path(), {{1, "share", "sleep", ""}}),
+              .Start(StorageRun(2, directory.Path(), {{1, "share", "sleep", ""}}),
                      Deadline::After(kPlenty))
               .has_value());
   Listen(launcher, IsWaiting);
   launcher.Cancel(Deadline::After(std::chrono::milliseconds(0)));
   CHECK(launcher.CleanUp(Deadline::After(kPlenty)).empty());
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
   CHECK(witness.AllGone());
 }
 
 TEST_CASE("local: an interrupt ends the wait for events") {
   const SharedDirectory directory;
   std::atomic<bool> interrupted = false;
-  LaunchRequest request = StorageRun(2, directory.path(), {{1, "share", "sleep", ""}});
+  LaunchRequest request = StorageRun(2, directory.Path(), {{1, "share", "sleep", ""}});
   request.interrupted = &interrupted;
   LocalLauncher launcher = Local();
   REQUIRE(launcher.Start(request, Deadline::After(kPlenty)).has_value());
@@ -168,7 +187,7 @@ TEST_CASE("local: a killed parent leaves no process and no file") {
   if (parent == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     LocalLauncher launcher = Local();
-    if (launcher.Start(StorageRun(3, directory.path(), {{1, "share", "sleep", ""}}),
+    if (launcher.Start(StorageRun(3, directory.Path(), {{1, "share", "sleep", ""}}),
                        Deadline::After(kPlenty))) {
       Listen(launcher, IsWaiting);
     }
@@ -178,19 +197,19 @@ TEST_CASE("local: a killed parent leaves no process and no file") {
   CHECK(waitpid(parent, &status, 0) == parent);
   CHECK(WIFSIGNALED(status));
   CHECK(witness.AllGone());
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
 }
 
 TEST_CASE("env: rank 0 collects all documents, run ids are derived from the secret") {
   const SharedDirectory directory;
   // A free port, as the operator of a real run would choose one.
   setenv("MASTER_ADDR", "127.0.0.1", 1);
-  setenv("MASTER_PORT", std::to_string(20'000 + getpid() % 10'000).c_str(), 1);
+  setenv("MASTER_PORT", std::to_string(FreePort()).c_str(), 1);
   setenv("WORLD_SIZE", "2", 1);
   setenv("DLC_CHECK_RUN_SECRET", "0123456789abcdef0123456789abcdef", 1);
   EnvLauncher zero(DLC_PROBE);
   EnvLauncher one(DLC_PROBE);
-  LaunchRequest request = StorageRun(0, directory.path());
+  LaunchRequest request = StorageRun(0, directory.Path());
   setenv("RANK", "0", 1);
   REQUIRE(zero.Start(request, Deadline::After(kPlenty)).has_value());
   request.plan.run_id = "fedcba9876543210";

@@ -56,7 +56,7 @@ TEST_CASE("namespaces: ranks of two hosts meet over the link between them") {
   }
   const SharedDirectory directory;
   LocalLauncher launcher = hosts.Launch(2);
-  REQUIRE(launcher.Start(StorageRun(4, directory.path()), Deadline::After(kPlenty)).has_value());
+  REQUIRE(launcher.Start(StorageRun(4, directory.Path()), Deadline::After(kPlenty)).has_value());
   Listen(launcher);
   for (const RankReport& report : launcher.Collect().ranks) {
     REQUIRE(report.seen.seen());
@@ -78,7 +78,7 @@ TEST_CASE("namespaces: a link cut in mid-run ends by deadline with the lost rank
   // Rank 1 hangs, so that the run is surely in the middle when the link goes.
   LocalLauncher launcher = hosts.Launch(1);
   REQUIRE(launcher
-              .Start(StorageRun(2, directory.path(), {{1, "share", "sleep", ""}}),
+              .Start(StorageRun(2, directory.Path(), {{1, "share", "sleep", ""}}),
                      Deadline::After(kPlenty))
               .has_value());
   Listen(launcher, [&](const RankEvent& event) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What only a real GPU and a real NCCL can show. Needs this file, a built dlc-probe and Python 3; takes some minutes.
+"""What only a real GPU and a real NCCL can show. Needs a built dlc-probe, Python 3 and tests/probe/ranks.py
+and tests/device_report.py, in the tree or beside this file; takes some minutes.
 
   device.py [--probe build/debug/bin/dlc-probe] [--library PATH] [--out DIR] [--ranks 1,2,4]
 
@@ -13,96 +14,61 @@ import argparse
 import hashlib
 import json
 import os
+import pathlib
 import re
-import secrets
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-import traceback
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(TESTS), str(TESTS / "probe")]  # after this folder
+
+import ranks
+from device_report import check, note, section, summary, title, value
 
 PLENTY = 240
 ALL = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"]
-mismatches = []
-
-
-def check(good, what, detail=""):
-    print(("ok        " if good else "MISMATCH  ") + what + (f": {detail}" if detail != "" else ""), flush=True)
-    if not good:
-        mismatches.append(f"{what}: {detail}")
-    return good
-
-
-def note(what, detail):
-    print(f"note      {what}: {detail}", flush=True)
-
-
-def title(text):
-    print(f"\n== {text}", flush=True)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+SIZES = [8, 65536, 1 << 20, 16 << 20]
 
 
 def step(deadline_s, **parameters):
-    whole = {"collectives": ALL, "sizesBytes": [8, 65536, 1 << 20, 16 << 20], "warmUp": 1, "iterations": 5}
+    whole = {"collectives": ALL, "sizesBytes": SIZES, "warmUp": 1, "iterations": 5}
     if args.library:
         whole["library"] = args.library
-    return {"name": "nccl", "kind": "nccl-collectives", "deadlineMs": int(deadline_s * 1000),
-            "parameters": dict(whole, **parameters)}
+    return ranks.step("nccl-collectives", int(deadline_s * 1000), "nccl", **dict(whole, **parameters))
 
 
-def value(observed, default=None):
-    return observed.get("value", default) if observed["state"] == "seen" else default
+def environment(rank):
+    """All on the first GPU, each a node to NCCL. No multicast: a GPU that is shared, or lent, need not allow it."""
+    return {"LOCAL_RANK": "0", "NCCL_HOSTID": f"dlc-check-{rank}", "NCCL_NVLS_ENABLE": "0"}
 
 
-def run(label, ranks, the_step, faults=(), env=None):
+def start(size, the_step, faults=()):
+    return ranks.start(size, ranks.plan([the_step], faults), program=args.probe, env=environment)
+
+
+def run(label, size, the_step, faults=()):
     """The experiment of every rank."""
-    plan = json.dumps({"apiVersion": "dlc-check/rank-plan/v1", "runId": secrets.token_hex(8), "joinDeadlineMs": 20000,
-                       "steps": [the_step], "faults": list(faults)})
-    port, secret, processes, seen = free_port(), secrets.token_hex(16), [], []
-    for rank in range(ranks):
-        with tempfile.TemporaryFile("w+") as file:
-            file.write(plan)
-            file.seek(0)
-            # No multicast: a GPU that is shared, or lent, need not allow it.
-            whole = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK="0", MASTER_ADDR="127.0.0.1",
-                         MASTER_PORT=str(port), DLC_CHECK_RUN_SECRET=secret, NCCL_HOSTID=f"dlc-check-{rank}",
-                         NCCL_NVLS_ENABLE="0", **(env or {}))
-            processes.append(subprocess.Popen([args.probe, "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
-                                              stderr=subprocess.PIPE, text=True, env=whole))
-    try:
-        for rank, process in enumerate(processes):
-            out, err = process.communicate(timeout=PLENTY)
-            check(process.returncode == 0, f"{label}: rank {rank} writes its document", f"exit code {process.returncode} {err}")
-            document = json.loads(out.splitlines()[-1])
-            with open(os.path.join(args.out, f"nccl-{label}-{rank}.json"), "w") as file:
-                json.dump(document, file, indent=1)
-            seen.append([r for r in document["ranks"] if r.get("rank", 0) == rank][0]["seen"]["value"]["ncclCollectives"][0])
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+    seen = []
+    for rank in ranks.finish(start(size, the_step, faults), PLENTY):
+        check(rank.code == 0, f"{label}: rank {rank.rank} writes its document", f"exit code {rank.code} {rank.err}")
+        with open(os.path.join(args.out, f"nccl-{label}-{rank.rank}.json"), "w") as file:
+            json.dump(rank.document, file, indent=1)
+        seen.append(rank.seen()["ncclCollectives"][0])
     return seen
 
 
-def experiments(label, ranks, the_step, **more):
+def experiments(label, size, the_step, faults=()):
     """What was seen, on ranks that must all have seen it."""
-    found = run(label, ranks, the_step, **more)
+    found = run(label, size, the_step, faults)
     for rank, one in enumerate(found):
         check(one["seen"]["state"] == "seen", f"{label}: rank {rank} measures", one["seen"].get("error", ""))
     return [value(one["seen"]) for one in found if one["seen"]["state"] == "seen"]
 
 
-def check_rows(label, one, ranks, sizes):
+def check_rows(label, one):
     rows = one["measured"].get("collectives", [])
     check("stoppedBy" not in one["measured"], f"{label}: nothing stopped it", one["measured"].get("stoppedBy", ""))
-    check(len(rows) == sizes * 9, f"{label}: every row is there", len(rows))
+    check(len(rows) == len(SIZES) * 9, f"{label}: every row is there", len(rows))
     wrong = [(r["collective"], r.get("sizeBytes", 0), r["wrong"]) for r in rows if any(r.get("wrong", [1]))]
     check(not wrong, f"{label}: every result is right", wrong)
     unchecked = [(r["collective"], r["sizeBytes"]) for r in rows if r.get("sizeBytes") and not r.get("checkedElements")]
@@ -117,7 +83,7 @@ def transport(log):
     return "TCP_PROVEN" if any(c.get("network") == "Socket" for c in log.get("connections", [])) else "not TCP"
 
 
-def check_log(label, rank, ranks, one):
+def check_log(label, rank, size, one):
     log = value(one["log"], {})
     check(one["log"]["state"] == "seen", f"{label}: NCCL wrote a log", one["log"].get("error", ""))
     for key in ("damagedLines", "foldedLines", "unreadConnections", "dropped", "cut"):
@@ -126,10 +92,10 @@ def check_log(label, rank, ranks, one):
     check(told == one["library"]["library"]["version"] or (rank > 0 and not told),
           f"{label}: the log and ncclGetVersion tell one version", f"{log.get('version')} {one['library']['library']['version']}")
     check(len(log.get("processes", [])) == 1, f"{label}: the log is of one process", log.get("processes"))
-    mine = [c for c in log.get("communicators", []) if c.get("rank", 0) == rank and c["ranks"] == ranks]
+    mine = [c for c in log.get("communicators", []) if c.get("rank", 0) == rank and c["ranks"] == size]
     check(len(mine) == 1 and mine[0].get("complete"), f"{label}: its communicator is complete", log.get("communicators"))
-    if ranks > 1:
-        check(bool(mine) and mine[0].get("nodes", 0) in (0, ranks), f"{label}: each rank is a node to NCCL", mine)
+    if size > 1:
+        check(bool(mine) and mine[0].get("nodes", 0) in (0, size), f"{label}: each rank is a node to NCCL", mine)
         check(transport(log) == "TCP_PROVEN", f"{label}: sockets carried the bytes", transport(log))
         check(log.get("networks") == ["Socket"], f"{label}: the network is Socket", log.get("networks"))
         net = [c for c in log["connections"] if c["transport"] == "NET"]
@@ -164,14 +130,14 @@ def table(rows):
                   f"{r['meanSeconds'] * 1e6:10.1f} us  busbw {r.get('busBandwidthBytesPerSecond', 0) / 1e9:8.3f} GB/s")
 
 
-def healthy(ranks):
+def healthy(size):
     for kind in ("float32", "bfloat16"):
-        title(f"{ranks} ranks on one GPU, {kind}")
-        label = f"{ranks}-{kind}"
-        found = experiments(label, ranks, step(90, type=kind))
+        title(f"{size} ranks on one GPU, {kind}")
+        label = f"{size}-{kind}"
+        found = experiments(label, size, step(90, type=kind))
         for rank, one in enumerate(found):
-            rows = check_rows(f"{label} rank {rank}", one, ranks, 4)
-            check_log(f"{label} rank {rank}", rank, ranks, one)
+            rows = check_rows(f"{label} rank {rank}", one)
+            check_log(f"{label} rank {rank}", rank, size, one)
             if rank == 0:
                 check_library(label, one)
                 table(rows)
@@ -192,22 +158,22 @@ def planted():
 
 def failures():
     title("a killed rank, and a network that is not there, end by the deadline and say why")
-    start = time.monotonic()
+    begin = time.monotonic()
     found = run("kill", 2, step(20), faults=[{"rank": 1, "step": "nccl", "kind": "kill"}])
-    took = time.monotonic() - start
+    took = time.monotonic() - begin
     check(took < 40, "kill: it ended", f"{took:.1f} s")
     check(found[1]["end"]["how"] == "killed", "kill: rank 1 was killed", found[1]["end"])
     seen = value(found[0]["seen"], {})
     error = seen.get("measured", {}).get("stoppedBy") or found[0]["seen"].get("error", {})
     check("rank 1" in error.get("message", ""), "kill: rank 0 names rank 1", error)
 
-    start = time.monotonic()
+    begin = time.monotonic()
     for rank, one in enumerate(run("network", 2, step(30, network="AWS Libfabric"))):
         seen = value(one["seen"], {})
         stopped = seen.get("measured", {}).get("stoppedBy", {})
         check("collectives" not in seen.get("measured", {}) and stopped, f"network: rank {rank} measures nothing", stopped)
         note(f"network: rank {rank}'s warnings", value(seen.get("log", {"state": ""}), {}).get("warnings"))
-    took = time.monotonic() - start
+    took = time.monotonic() - begin
     check(took < 45, "network: it ended", f"{took:.1f} s")
 
 
@@ -223,44 +189,30 @@ def children_of(parent):
     return found
 
 
+def kill_once_measuring(process):
+    """Kills the experiment's own process of a rank; gives whom it killed."""
+    for line in process.stdout:
+        if "measuring" in line:
+            victims = children_of(process.pid)
+            for victim in victims:
+                os.kill(victim, 9)
+            return victims
+    return []
+
+
 def mid_collective():
     title("a rank that is killed in the middle of its operations ends the other by the deadline")
-    plan = step(25, sizesBytes=[64 << 20], collectives=["all_reduce"], iterations=1000000)
-    start = time.monotonic()
-    victims = []
-
-    def kill_soon(processes):
-        """The experiment's own process of rank 1, once it measures."""
-        for line in processes[1].stdout:
-            if "measuring" in line:
-                for child in children_of(processes[1].pid):
-                    victims.append(child)
-                    os.kill(child, 9)
-                return
-
-    port, secret, processes = free_port(), secrets.token_hex(16), []
-    text = json.dumps({"apiVersion": "dlc-check/rank-plan/v1", "runId": secrets.token_hex(8), "joinDeadlineMs": 20000,
-                       "steps": [plan], "faults": []})
-    for rank in range(2):
-        file = tempfile.TemporaryFile("w+")
-        file.write(text)
-        file.seek(0)
-        whole = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                     DLC_CHECK_RUN_SECRET=secret, NCCL_HOSTID=f"dlc-check-{rank}", NCCL_NVLS_ENABLE="0")
-        processes.append(subprocess.Popen([args.probe, "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
-                                          stderr=subprocess.DEVNULL, text=True, env=whole))
+    begin = time.monotonic()
+    processes = start(2, step(25, sizesBytes=[64 << 20], collectives=["all_reduce"], iterations=1000000))
     try:
-        kill_soon(processes)
-        out, _ = processes[0].communicate(timeout=PLENTY)
+        victims = kill_once_measuring(processes[1])
+        first, = ranks.finish({0: processes[0]}, PLENTY)
         processes[1].communicate(timeout=PLENTY)
     finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
-    took = time.monotonic() - start
+        ranks.end(processes)
+    took = time.monotonic() - begin
     check(len(victims) == 1, "mid-collective: rank 1's experiment was killed", victims)
-    one = [r for r in json.loads(out.splitlines()[-1])["ranks"] if r.get("rank", 0) == 0][0]["seen"]["value"]["ncclCollectives"][0]
+    one = first.seen()["ncclCollectives"][0]
     seen = value(one["seen"], {})
     stopped = seen.get("measured", {}).get("stoppedBy", {})
     check(bool(stopped), "mid-collective: rank 0 says what stopped it", stopped or one)
@@ -272,16 +224,11 @@ def main():
     if not any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev")):
         print("no GPU here: nothing was shown")
         return 2
-    sections = [lambda n=n: healthy(n) for n in map(int, args.ranks.split(","))] + [planted, failures, mid_collective]
-    for section in sections:
-        try:
-            section()
-        except Exception:  # the other sections still tell something
-            check(False, "the section ends", traceback.format_exc())
-    print(f"\n{len(mismatches)} mismatches")
-    for mismatch in mismatches:
-        print("MISMATCH ", mismatch)
-    return 1 if mismatches else 0
+    for size in map(int, args.ranks.split(",")):
+        section(healthy, size)
+    for work in (planted, failures, mid_collective):
+        section(work)
+    return summary(os.path.join(args.out, "nccl-summary.json"))
 
 
 if __name__ == "__main__":

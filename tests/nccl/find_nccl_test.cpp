@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/nccl/temporary_tree.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
@@ -35,36 +35,35 @@ TEST_CASE("find nccl: nothing there leaves the loader's search") {
 }
 
 TEST_CASE("find nccl: beside the torch of the Python on PATH") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   tree.Write("venv/bin/python3");
   const std::string wheel = tree.Write("venv/" + kWheel);
-  CHECK(Find(tree.Path("venv/bin")) == Found{{wheel, "python"}, {"libnccl.so.2", "loader"}});
+  CHECK(Find(tree / "venv/bin") == Found{{wheel, "python"}, {"libnccl.so.2", "loader"}});
   tree.Write("venv/lib/python3.13/site-packages/torch/lib/libtorch.so");
-  CHECK(Find(tree.Path("venv/bin")) == Found{{wheel, "torch"}, {"libnccl.so.2", "loader"}});
+  CHECK(Find(tree / "venv/bin") == Found{{wheel, "torch"}, {"libnccl.so.2", "loader"}});
   // A folder without a Python says nothing of a job's.
   tree.Write("other/" + kWheel);
-  CHECK(Find(tree.Path("other/bin") + ":" + tree.Path("venv/bin")).front().first == wheel);
+  CHECK(Find(tree / "other/bin" + ":" + tree / "venv/bin").front().first == wheel);
 }
 
 TEST_CASE("find nccl: a Python that is a link leads to its own packages") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   tree.Write("real/bin/python3.13");
   const std::string wheel = tree.Write("real/" + kWheel);
-  std::filesystem::create_directories(tree.Path("link/bin"));
-  std::filesystem::create_symlink(tree.Path("real/bin/python3.13"), tree.Path("link/bin/python3"));
-  CHECK(Find(tree.Path("link/bin")).front().first == wheel);
+  std::filesystem::create_directories(tree / "link/bin");
+  std::filesystem::create_symlink(tree / "real/bin/python3.13", tree / "link/bin/python3");
+  CHECK(Find(tree / "link/bin").front().first == wheel);
 }
 
 TEST_CASE("find nccl: torch's own copy before the wheel, a copy beside torch before others") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   tree.Write("a/bin/python3");
   const std::string lone = tree.Write("a/" + kWheel);
   const std::string wheel = tree.Write("b/" + kWheel);
   const std::string own = tree.Write("b/lib/python3.13/site-packages/torch/lib/libnccl.so.2");
-  CHECK(Find(tree.Path("a/bin"), tree.Path("b")) ==
+  CHECK(Find(tree / "a/bin", tree / "b") ==
         Found{{own, "torch"}, {wheel, "torch"}, {lone, "python"}, {"libnccl.so.2", "loader"}});
-  CHECK(Find(tree.Path("a/bin"), "", tree.Path("b/lib/python3.13/site-packages")).front().first ==
-        own);
+  CHECK(Find(tree / "a/bin", "", tree / "b/lib/python3.13/site-packages").front().first == own);
 }
 
 }  // namespace

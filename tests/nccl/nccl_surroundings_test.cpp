@@ -8,19 +8,19 @@
 #include <vector>
 
 #include "probes/observations/nccl_log.h"
-#include "tests/nccl/temporary_tree.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 namespace {
 
 TEST_CASE("nccl settings: the environment before files, the first file before the second") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   const std::string first = tree.Write("first", "# NCCL_DEBUG=WARN\nNCCL_ALGO=Tree\n NCCL_X = 1\n");
   const std::string second = tree.Write("second", "NCCL_ALGO=Ring\nNCCL_Y=a=b\nnonsense\n");
   const char* environment[] = {
       "NCCL_ALGO=PAT", "HOME=/root", "FI_PROVIDER=efa", "NCCL_DEBUG=INFO", "OFI_NCCL_A=",
       "MY_NCCL_B=1",   nullptr};
-  const auto settings = NcclSettings(environment, {first, tree.Path("absent"), second});
+  const auto settings = NcclSettings(environment, {first, tree / "absent", second});
   CHECK(settings == std::vector<NcclSetting>{{"FI_PROVIDER", "efa", "environment"},
                                              {"NCCL_ALGO", "PAT", "environment"},
                                              {"NCCL_DEBUG", "INFO", "dlc-probe"},
@@ -32,7 +32,7 @@ TEST_CASE("nccl settings: the environment before files, the first file before th
 }
 
 TEST_CASE("nccl maps: each library once, and no others") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   const std::string maps = tree.Write(
       "maps",
       "7f00-7f01 r--p 00000000 08:01 1 /venv/nvidia/nccl/lib/libnccl.so.2\n"
@@ -45,11 +45,11 @@ TEST_CASE("nccl maps: each library once, and no others") {
         std::vector<std::string>{"/opt/amazon/efa/lib64/libfabric.so.1.26.0",
                                  "/opt/amazon/ofi-nccl/lib64/libnccl-net-ofi.so (deleted)",
                                  "/venv/nvidia/nccl/lib/libnccl.so.2"});
-  CHECK(MappedNcclLibraries(tree.Path("absent")).empty());
+  CHECK(MappedNcclLibraries(tree / "absent").empty());
 }
 
 TEST_CASE("nccl interfaces: of /proc/net/dev") {
-  const testing::TemporaryTree tree;
+  const TemporaryDirectory tree;
   const std::string dev = tree.Write(
       "dev",
       "Inter-|   Receive                                                |  Transmit\n"
@@ -61,7 +61,7 @@ TEST_CASE("nccl interfaces: of /proc/net/dev") {
   REQUIRE(interfaces.has_value());
   CHECK(*interfaces ==
         std::vector<InterfaceBytes>{{"eth0", 9007199254740993, 8}, {"lo", 1000, 2000}});
-  CHECK_FALSE(ReadNetDev(tree.Path("absent")).has_value());
+  CHECK_FALSE(ReadNetDev(tree / "absent").has_value());
   CHECK(ReadNetDev().has_value());
 }
 

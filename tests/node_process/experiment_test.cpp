@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "probes/node/process/child_process.h"
+#include "tests/support/witness.h"
 
 namespace dlc {
 namespace {
@@ -26,26 +27,6 @@ constexpr milliseconds kPlenty{20'000};
 ExperimentReport Run(const ExperimentBody& body, milliseconds deadline = kPlenty) {
   return RunExperiment(body, {Deadline::After(deadline), {}, -1, 1U << 20U});
 }
-
-/// Ends when all copies of the writing end are closed: when every process that held it is gone.
-class Witness {
- public:
-  Witness() { REQUIRE(pipe2(ends_, O_CLOEXEC) == 0); }
-  ~Witness() { close(ends_[0]); }
-  Witness(const Witness&) = delete;
-  Witness& operator=(const Witness&) = delete;
-  void OnlyOthersHoldIt() { close(ends_[1]); }
-  bool AllGone() const {
-    char byte = 0;
-    alarm(20);
-    const bool gone = read(ends_[0], &byte, 1) == 0;
-    alarm(0);
-    return gone;
-  }
-
- private:
-  int ends_[2] = {-1, -1};
-};
 
 TEST_CASE("experiment: its bytes come back, also big and binary ones") {
   std::string big(900'000, '\0');

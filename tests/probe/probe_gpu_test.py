@@ -158,7 +158,7 @@ class Gpu(unittest.TestCase):
                 self.assertIn(text, rank.err)
 
 
-WITH_CUDA = "\nwith CUDA" in subprocess.run([PROBE, "--version"], text=True, capture_output=True,
+WITH_CUDA = "\nwith CUDA" in subprocess.run([probe(), "--version"], text=True, capture_output=True,
                                             timeout=PLENTY, check=True).stdout
 
 if __name__ == "__main__":

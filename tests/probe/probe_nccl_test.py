@@ -67,6 +67,13 @@ class Nccl(unittest.TestCase):
         self.assertIn("lo", [i["name"] for i in value(one["interfacesBefore"])])
         self.assertIn("lo", [i["name"] for i in value(one["interfacesAfter"])])
 
+    def test_each_rank_takes_the_gpu_of_its_local_rank(self):
+        addresses = ["0000:53:00.0", "0000:54:00.0"]
+        for ranks, wanted in ((2, addresses), (3, [*addresses, addresses[0]])):  # a third shares the first
+            with self.subTest(ranks=ranks):
+                found = self.seen(ranks, env={"FAKE_GPUS": "2"})
+                self.assertEqual([one["gpuPciAddress"] for one in found], wanted)
+
     def test_the_log_says_which_network(self):
         for network, words in (("Socket", ["Socket"]), ("Libfabric", ["Libfabric"])):
             with self.subTest(network=network):

@@ -218,17 +218,17 @@ class Run(unittest.TestCase):
                 self.assertEqual(rank.code, 2)
                 self.assertIn(message, rank.err)
                 self.assertIsNone(rank.document)
-        bare = subprocess.run([PROBE, "run", "--plan", "-"], input=json.dumps(good), text=True,
+        bare = subprocess.run([probe(), "run", "--plan", "-"], input=json.dumps(good), text=True,
                               capture_output=True, timeout=PLENTY, env={})
         self.assertEqual(bare.returncode, 2)
         self.assertIn("WORLD_SIZE is not set\nhint: ", bare.stderr)
-        missing = subprocess.run([PROBE, "run", "--plan", "/no/such/plan"], text=True,
+        missing = subprocess.run([probe(), "run", "--plan", "/no/such/plan"], text=True,
                                  capture_output=True, timeout=PLENTY)
         self.assertEqual(missing.returncode, 2)
         self.assertIn("cannot read plan '/no/such/plan'", missing.stderr)
 
     def test_version(self):
-        done = subprocess.run([PROBE, "--version"], text=True, capture_output=True, timeout=PLENTY)
+        done = subprocess.run([probe(), "--version"], text=True, capture_output=True, timeout=PLENTY)
         self.assertRegex(done.stdout, r"^dlc-probe \d+\.\d+\.\d+\nwith(out)? CUDA\b.*\n$")
 
 

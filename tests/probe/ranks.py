@@ -10,8 +10,12 @@ import sys
 import tempfile
 import unittest
 
-PROBE = os.environ["DLC_PROBE"]
 PLENTY = 60  # seconds; a test that needs them has failed
+
+
+def probe():
+    """The program under test, where a caller names no other."""
+    return os.environ["DLC_PROBE"]
 
 
 def free_port():
@@ -36,7 +40,10 @@ class Rank:
 
     def __init__(self, rank, code, out, err):
         self.rank, self.code, self.out, self.err = rank, code, out, err
-        lines = [json.loads(line) for line in out.splitlines()]
+        try:
+            lines = [json.loads(line) for line in out.splitlines()]
+        except ValueError as e:
+            raise ValueError(f"rank {rank}, exit code {code}: {e} in {out!r}; {err}") from e
         self.events = [line for line in lines if "event" in line]
         documents = [line for line in lines if "apiVersion" in line]
         assert len(documents) <= 1, out
@@ -52,7 +59,9 @@ class Rank:
         raise KeyError(wanted)
 
 
-def start(size, the_plan, secret=None, port=None, only=None, env=None):
+def start(size, the_plan, secret=None, port=None, only=None, env=None, unset=(), program=None):
+    """Processes by rank. `the_plan` and `env` are the same for all, or functions of the rank; what `env` sets wins over
+    what torchrun would set, and `unset` takes names away."""
     port = port or free_port()
     secret = secret or secrets.token_hex(16)
     processes = {}
@@ -61,31 +70,40 @@ def start(size, the_plan, secret=None, port=None, only=None, env=None):
             text = the_plan(rank) if callable(the_plan) else the_plan
             file.write(text if isinstance(text, bytes) else json.dumps(text).encode())
             file.seek(0)
-            processes[rank] = subprocess.Popen(
-                [PROBE, "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True,
-                env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank),
+            whole = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank),
                          MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                         DLC_CHECK_RUN_SECRET=secret, **(env or {})))
+                         DLC_CHECK_RUN_SECRET=secret)
+            whole.update((env(rank) if callable(env) else env) or {})
+            for name in unset:
+                whole.pop(name, None)
+            processes[rank] = subprocess.Popen(
+                [program or probe(), "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, env=whole)
     return processes
 
 
-def finish(processes):
+def end(processes):
+    """Kills what still runs."""
+    for process in processes.values():
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def finish(processes, timeout=PLENTY):
+    """The ranks, each waited for so many seconds; one that needs longer ends them all."""
     ranks = []
     try:
         for rank, process in processes.items():
-            out, err = process.communicate(timeout=PLENTY)
+            out, err = process.communicate(timeout=timeout)
             ranks.append(Rank(rank, process.returncode, out, err))
     finally:
-        for process in processes.values():
-            if process.poll() is None:
-                process.kill()
-                process.communicate()
+        end(processes)
     return ranks
 
 
-def run(size, the_plan, **more):
-    return finish(start(size, the_plan, **more))
+def run(size, the_plan, timeout=PLENTY, **more):
+    return finish(start(size, the_plan, **more), timeout)
 
 
 def leftover_processes(marker):

@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/support/temporary_directory.h"
+
 namespace dlc {
 namespace {
 
@@ -86,9 +88,8 @@ TEST_CASE("run process: extra environment is added and replaces") {
 
 TEST_CASE("run process: the deadline kills the program and its children, and reaps") {
   // The grandchild holds a named pipe open: its end is seen even if nobody reaps it.
-  char directory[] = "/tmp/dlc-run-process-XXXXXX";
-  REQUIRE(mkdtemp(directory) != nullptr);
-  const std::string name = std::string(directory) + "/alive";
+  const TemporaryDirectory directory;
+  const std::string name = directory / "alive";
   REQUIRE(mkfifo(name.c_str(), 0600) == 0);
   const int alive = open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   const auto started = Deadline::Clock::now();
@@ -103,8 +104,6 @@ TEST_CASE("run process: the deadline kills the program and its children, and rea
   CHECK(poll(&hung_up, 1, 5'000) == 1);
   CHECK((hung_up.revents & POLLHUP) != 0);
   close(alive);
-  unlink(name.c_str());
-  rmdir(directory);
 }
 
 TEST_CASE("run process: a grandchild that outlives the program is not waited for") {

@@ -5,12 +5,12 @@
 namespace dlc {
 namespace {
 
-Result<CheckpointTree> Look(const FreshDirectory& directory, std::int64_t hashed_bytes = 16) {
-  return ObserveCheckpointTree({directory.path(), hashed_bytes}, Deadline::After(kPlenty));
+Result<CheckpointTree> Look(const TemporaryDirectory& directory, std::int64_t hashed_bytes = 16) {
+  return ObserveCheckpointTree({directory.Path(), hashed_bytes}, Deadline::After(kPlenty));
 }
 
 TEST_CASE("checkpoint-tree: shards by rank, metadata, and nothing else") {
-  const FreshDirectory directory;
+  const TemporaryDirectory directory;
   for (const char* name : {"__10_0.distcp", "__2_1.distcp", "__2_0.distcp", ".metadata",
                            ".metadata.tmp", "__x_0.distcp", "__3_.distcp", "__3.distcp",
                            "__-1_0.distcp", "_1_0.distcp", "model.safetensors"}) {
@@ -28,7 +28,7 @@ TEST_CASE("checkpoint-tree: shards by rank, metadata, and nothing else") {
 }
 
 TEST_CASE("checkpoint-tree: the digest sees both ends and the whole of small files") {
-  const FreshDirectory directory;
+  const TemporaryDirectory directory;
   const auto digest = [&](const std::string& content, std::int64_t part) {
     directory.Write("__0_0.distcp", content);
     return Look(directory, part)->shards.at(0).digest.hex;

@@ -7,9 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -18,31 +15,11 @@
 
 #include "probes/node/exchange.h"
 #include "probes/node/process/experiment.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dlc {
 
 inline constexpr std::chrono::milliseconds kPlenty{20'000};
-
-/// A fresh directory, gone at the end.
-class FreshDirectory {
- public:
-  FreshDirectory() {
-    char name[] = "/tmp/dlc-storage-test-XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path_ = name;
-  }
-  ~FreshDirectory() { std::filesystem::remove_all(path_); }
-  FreshDirectory(const FreshDirectory&) = delete;
-  FreshDirectory& operator=(const FreshDirectory&) = delete;
-  const std::string& path() const { return path_; }
-  bool empty() const { return std::filesystem::is_empty(path_); }
-  void Write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ + "/" + name) << content;
-  }
-
- private:
-  std::string path_;
-};
 
 /// Ranks that are threads of this test.
 class ThreadExchange {

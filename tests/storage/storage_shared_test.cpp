@@ -36,8 +36,8 @@ std::vector<std::string> States(const StorageShared& seen) {
 using Texts = std::vector<std::string>;
 
 TEST_CASE("storage-shared: one directory for all: every file is seen, nothing stays") {
-  const FreshDirectory directory;
-  const auto seen = Look({directory.path(), directory.path(), directory.path()}, 5'000);
+  const TemporaryDirectory directory;
+  const auto seen = Look({directory.Path(), directory.Path(), directory.Path()}, 5'000);
   for (const StorageShared& one : seen) {
     CHECK(one.operations.size() == 14);
     for (const FileOperation& operation : one.operations) {
@@ -53,31 +53,31 @@ TEST_CASE("storage-shared: one directory for all: every file is seen, nothing st
   }
   CHECK(seen[1].peers.value()[1].host == "host-2");
   CHECK(seen[1].peers.value()[1].node == "node-2");
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
 }
 
 TEST_CASE("storage-shared: another directory at the same place is seen by all sides") {
-  const FreshDirectory one;
-  const FreshDirectory two;
-  const auto seen = Look({one.path(), one.path(), two.path()});
+  const TemporaryDirectory one;
+  const TemporaryDirectory two;
+  const auto seen = Look({one.Path(), one.Path(), two.Path()});
   CHECK(States(seen[0]) == Texts{"same", "absent"});
   CHECK(States(seen[1]) == Texts{"same", "absent"});
   CHECK(States(seen[2]) == Texts{"absent", "absent"});
   CHECK(seen[2].peers.value()[0].error == "ENOENT");
-  CHECK(one.empty());
-  CHECK(two.empty());
+  CHECK(one.Empty());
+  CHECK(two.Empty());
 }
 
 TEST_CASE("storage-shared: other bytes than were promised are told apart from none") {
-  const FreshDirectory directory;
-  const auto seen = Look({directory.path(), directory.path()}, 300, 0);
+  const TemporaryDirectory directory;
+  const auto seen = Look({directory.Path(), directory.Path()}, 300, 0);
   CHECK(States(seen[0]) == Texts{"same"});
   CHECK(States(seen[1]) == Texts{"different"});
 }
 
 TEST_CASE("storage-shared: a path that is not there, and what the others make of it") {
-  const FreshDirectory directory;
-  const auto seen = Look({directory.path(), directory.path() + "/missing"});
+  const TemporaryDirectory directory;
+  const auto seen = Look({directory.Path(), directory / "missing"});
   REQUIRE(seen[1].operations.size() == 1);
   CHECK(seen[1].operations[0].name == "create-directory");
   CHECK(seen[1].operations[0].error == "ENOENT");
@@ -121,8 +121,8 @@ bool PrivateMounts() {
 }
 
 TEST_CASE("storage-shared: each way to be unusable has its own name") {
-  const FreshDirectory directory;
-  const char* path = directory.path().c_str();
+  const TemporaryDirectory directory;
+  const char* path = directory.Path().c_str();
   struct Row {
     const char* expected;
     std::function<bool()> prepare;
@@ -152,17 +152,17 @@ TEST_CASE("storage-shared: each way to be unusable has its own name") {
 }
 
 TEST_CASE("storage-shared: a lost rank costs the others' files, not the rest") {
-  const FreshDirectory directory;
+  const TemporaryDirectory directory;
   ThreadExchange exchange(2);
   ThreadExchange::Rank only(exchange, 0);
   const NoProgress progress;
   const auto seen =
-      ObserveStorageShared({directory.path(), 300}, {kRunId, "h", "n", false}, only,
+      ObserveStorageShared({directory.Path(), 300}, {kRunId, "h", "n", false}, only,
                            Deadline::After(std::chrono::milliseconds(300)), progress.get());
   REQUIRE(seen.has_value());
   CHECK(seen->peers.error().message == "a rank was lost");
   CHECK(seen->operations.size() == 14);
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ std::vector<StorageSpeed> Measure(const std::vector<std::string>& nodes,
 }
 
 TEST_CASE("storage-speed: one write and one read per block size, in bytes and seconds") {
-  const FreshDirectory directory;
-  const auto seen = Measure({"n", "n"}, {directory.path(), 4 * kMiB, {kMiB, 4 * kMiB}, false});
+  const TemporaryDirectory directory;
+  const auto seen = Measure({"n", "n"}, {directory.Path(), 4 * kMiB, {kMiB, 4 * kMiB}, false});
   for (const StorageSpeed& one : seen) {
     REQUIRE(one.transfers.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) {
@@ -34,14 +34,14 @@ TEST_CASE("storage-speed: one write and one read per block size, in bytes and se
     }
     CHECK(one.leftovers.empty());
   }
-  CHECK(directory.empty());
+  CHECK(directory.Empty());
 }
 
 TEST_CASE("storage-speed: a read is cold by another node or by pages that are gone, else not") {
-  const FreshDirectory directory;
-  const auto two_nodes = Measure({"a", "b"}, {directory.path(), kMiB, {kMiB}, false});
+  const TemporaryDirectory directory;
+  const auto two_nodes = Measure({"a", "b"}, {directory.Path(), kMiB, {kMiB}, false});
   CHECK(two_nodes[0].transfers[1].cold_because == "other-node");
-  const auto one_node = Measure({"a"}, {directory.path(), kMiB, {kMiB}, false});
+  const auto one_node = Measure({"a"}, {directory.Path(), kMiB, {kMiB}, false});
   const StorageTransfer& read = one_node[0].transfers[1];
   CHECK((read.cold_because == "evicted") == (read.resident_fraction == 0));
   // tmpfs lives in the page cache: nothing can be dropped, and nothing may be called cold.
@@ -51,8 +51,8 @@ TEST_CASE("storage-speed: a read is cold by another node or by pages that are go
 }
 
 TEST_CASE("storage-speed: direct I/O is measured or refused by name") {
-  const FreshDirectory directory;
-  const auto seen = Measure({"n"}, {directory.path(), kMiB, {kMiB}, true});
+  const TemporaryDirectory directory;
+  const auto seen = Measure({"n"}, {directory.Path(), kMiB, {kMiB}, true});
   REQUIRE(seen[0].transfers.size() == 4);
   for (const std::size_t i : {2U, 3U}) {
     CHECK(seen[0].transfers[i].direct);
@@ -61,7 +61,7 @@ TEST_CASE("storage-speed: direct I/O is measured or refused by name") {
 }
 
 TEST_CASE("storage-speed: what cannot be measured is an error that says why") {
-  const FreshDirectory directory;
+  const TemporaryDirectory directory;
   const NoProgress progress;
   const auto error = [&](const StorageSpeedParameters& parameters) {
     ThreadExchange all(1);
@@ -71,35 +71,34 @@ TEST_CASE("storage-speed: what cannot be measured is an error that says why") {
         .error()
         .message;
   };
-  CHECK(error({directory.path(), kMiB, {}, false}).find("are needed") != std::string::npos);
-  CHECK(error({directory.path(), kMiB, {1000}, false}).find("no multiple of 4096") !=
+  CHECK(error({directory.Path(), kMiB, {}, false}).find("are needed") != std::string::npos);
+  CHECK(error({directory.Path(), kMiB, {1000}, false}).find("no multiple of 4096") !=
         std::string::npos);
-  CHECK(error({directory.path(), std::int64_t{1} << 60, {kMiB}, false}).find("bytes free") !=
+  CHECK(error({directory.Path(), std::int64_t{1} << 60, {kMiB}, false}).find("bytes free") !=
         std::string::npos);
-  CHECK(error({directory.path() + "/missing", kMiB, {kMiB}, false}).find("ENOENT") !=
-        std::string::npos);
+  CHECK(error({directory / "missing", kMiB, {kMiB}, false}).find("ENOENT") != std::string::npos);
 }
 
 TEST_CASE("storage-speed: mincore sees pages that were just read") {
-  const FreshDirectory directory;
+  const TemporaryDirectory directory;
   directory.Write("file", std::string(64 * 4096, 'x'));
-  const UniqueFd fd(open((directory.path() + "/file").c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd fd(open((directory / "file").c_str(), O_RDWR | O_CLOEXEC));
   CHECK(ResidentFraction(fd.get(), 64 * 4096) == 1.0);
   CHECK(ResidentFraction(fd.get(), 65 * 4096) == -1);
   CHECK(ResidentFraction(-1, 4096) == -1);
 }
 
 TEST_CASE("run directory: removed with all that is in it, following no link") {
-  const FreshDirectory directory;
-  const FreshDirectory outside;
+  const TemporaryDirectory directory;
+  const TemporaryDirectory outside;
   outside.Write("precious", "x");
-  const std::string run = RunDirectory(directory.path(), "0123456789abcdef");
-  CHECK(run == directory.path() + "/.dlc-check-0123456789abcdef");
+  const std::string run = RunDirectory(directory.Path(), "0123456789abcdef");
+  CHECK(run == directory / ".dlc-check-0123456789abcdef");
   std::filesystem::create_directories(run + "/deep/er");
-  std::filesystem::create_directory_symlink(outside.path(), run + "/link");
+  std::filesystem::create_directory_symlink(outside.Path(), run + "/link");
   CHECK(RemoveRunDirectory(run).empty());
-  CHECK(directory.empty());
-  CHECK_FALSE(outside.empty());
+  CHECK(directory.Empty());
+  CHECK_FALSE(outside.Empty());
   CHECK(RemoveRunDirectory(run).empty());
   const auto refused = RemoveRunDirectory("/proc/self/task");
   REQUIRE(refused.size() == 1);

@@ -1,8 +1,11 @@
 // libcuda for the fake NCCL: memory is the process's own, and the stream is busy as long as NCCL
 // is.
+//
+//   FAKE_GPUS   how many it shows (1), each at a PCI address of its own
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -39,8 +42,8 @@ int cuDeviceGetName(char* name, int length, int) {
   std::strncpy(name, "Fake GPU", static_cast<std::size_t>(length));
   return 0;
 }
-int cuDeviceGetPCIBusId(char* address, int length, int) {
-  std::strncpy(address, "0000:53:00.0", static_cast<std::size_t>(length));
+int cuDeviceGetPCIBusId(char* address, int length, int device) {
+  std::snprintf(address, static_cast<std::size_t>(length), "0000:%02x:00.0", 0x53 + device);
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int) {
