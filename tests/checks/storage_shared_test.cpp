@@ -197,6 +197,32 @@ TEST_CASE("storage-shared: an exclusive create that is not refused fails") {
   CHECK(One(Look(o), "storage-shared/exclusive-create").verdict == Verdict::kFail);
 }
 
+TEST_CASE("storage-shared: what pairs of ranks showed is not said of ranks that told nothing") {
+  const std::vector<std::string> rules = {"storage-shared/exclusive-create",
+                                          "storage-shared/visible-in-time",
+                                          "storage-shared/no-stale-handles"};
+  const auto verdicts = [&](const Observations& o, Verdict wanted) {
+    const auto findings = Look(o);
+    for (const std::string& rule : rules) {
+      CAPTURE(rule);
+      CHECK(One(findings, rule).verdict == wanted);
+    }
+    return findings;
+  };
+  Observations o = GoodRun({"a", "b", "c"});
+  SharedAt(o, 2).peers = Error{ErrorCode::kTimedOut, "rank 1 never arrived", ""};
+  const auto findings = verdicts(o, Verdict::kUnknown);
+  CHECK(One(findings, rules[0]).reason.message ==
+        "could not see what rank 2 on pod-2 sees of the others' files: rank 1 never arrived");
+  PeerAt(o, 0, 1).exclusive_create = "allowed";
+  PeerAt(o, 0, 1).seconds = 10.1;
+  PeerAt(o, 0, 1).stale_handles = 1;
+  verdicts(o, Verdict::kFail);
+  o = GoodRun({"a", "b", "c"});
+  o.checkpoint_ranks.value().ranks[2].seen = Error{ErrorCode::kUnavailable, "killed", ""};
+  verdicts(o, Verdict::kUnknown);
+}
+
 TEST_CASE("storage-shared: the free space that a lost rank has is not known") {
   Observations o = GoodRun({"a", "b"});
   o.checkpoint_ranks.value().ranks[1].seen = Error{ErrorCode::kUnavailable, "killed", ""};
