@@ -89,20 +89,21 @@ UnitNodes EfaNodes::OfGroup(const RayClusterView& view, const RayUnit& unit) con
   return result;
 }
 
-UnitNodes EfaNodes::OfPod(const RayUnit& unit,
-                          const std::map<const RayGroup*, UnitNodes>& by_group) const {
-  UnitNodes result;
+const UnitNodes& EfaNodes::OfPod(const RayUnit& unit,
+                                 const std::map<const RayGroup*, UnitNodes>& by_group,
+                                 UnitNodes& own) const {
+  own = {};
   if (const auto it = by_name_.find(unit.pod->node); it != by_name_.end()) {
-    result.placed = true;
-    result.nodes = {it->second};
-    DescribeNodes(result);
-    return result;
+    own.placed = true;
+    own.nodes = {it->second};
+    DescribeNodes(own);
+    return own;
   }
   if (const auto it = by_group.find(unit.group); it != by_group.end()) {
     return it->second;
   }
-  DescribeSelector(*unit.spec, result);
-  return result;
+  DescribeSelector(*unit.spec, own);
+  return own;
 }
 
 }  // namespace dlc

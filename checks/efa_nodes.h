@@ -29,9 +29,10 @@ class EfaNodes {
 
   bool seen() const { return facts_.nodes.seen(); }
   UnitNodes OfGroup(const RayClusterView& view, const RayUnit& unit) const;
-  /// A pod on no node that was seen is taken like its group. Nodes are searched once per group,
-  /// never once per pod.
-  UnitNodes OfPod(const RayUnit& unit, const std::map<const RayGroup*, UnitNodes>& by_group) const;
+  /// A pod on no node that was seen is taken like its group: the group's entry then, else `own`.
+  /// Nodes are searched and copied once per group, never once per pod.
+  const UnitNodes& OfPod(const RayUnit& unit, const std::map<const RayGroup*, UnitNodes>& by_group,
+                         UnitNodes& own) const;
 
  private:
   HasEfa EfaOf(const Node& node) const;

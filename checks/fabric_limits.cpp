@@ -153,8 +153,9 @@ void JudgePairQuestion(const RankRun& run, const FabricRows& rows, const PairQue
   Pairs across;
   Pairs loopback;
   Pairs crowded;
+  const std::set<int> waiting = RanksThatWait(rows);
   for (const PairMeasurement& pair : rows.pairs) {
-    const bool waits = WaitsForCpu(rows, pair.rank_a) || WaitsForCpu(rows, pair.rank_b);
+    const bool waits = waiting.contains(pair.rank_a) || waiting.contains(pair.rank_b);
     (pair.same_machine ? loopback : waits ? crowded : across).push_back(pair);
   }
   const std::string providers = "over " + ProvidersText(run, rows);
@@ -165,10 +166,10 @@ void JudgePairQuestion(const RankRun& run, const FabricRows& rows, const PairQue
       NotePairs(pairs, question, finding);
     }
   };
-  const bool waiting = !loopback.empty() && WaitsForCpu(rows, loopback.front().rank_a);
+  const bool crowd = !loopback.empty() && waiting.contains(loopback.front().rank_a);
   show("pairs on one machine",
        std::string("loopback is no fabric, so no limit applies") +
-           (waiting ? ", and the machine has more ranks than CPUs (oversubscribed)" : ""),
+           (crowd ? ", and the machine has more ranks than CPUs (oversubscribed)" : ""),
        loopback);
   show("pairs on oversubscribed machines",
        "a machine has more ranks than CPUs: such numbers tell of waiting, so no limit applies",

@@ -313,13 +313,16 @@ void JudgeView(Context& context, const RayClusterView& view) {
       if (unit.head) {
         continue;
       }
-      const UnitNodes own =
+      UnitNodes own;
+      const UnitNodes& nodes =
           unit.pod == nullptr
               ? by_group.emplace(unit.group, context.nodes.OfGroup(view, unit)).first->second
-              : context.nodes.OfPod(unit, by_group);
-      applies = applies || context.Required() || own.efa != HasEfa::kNo;
-      (own.placed ? placed : fitting).insert(own.nodes.begin(), own.nodes.end());
-      JudgeUnit(context, unit, own);
+              : context.nodes.OfPod(unit, by_group, own);
+      applies = applies || context.Required() || nodes.efa != HasEfa::kNo;
+      if (unit.pod == nullptr || &nodes == &own) {  // a group's are in already
+        (nodes.placed ? placed : fitting).insert(nodes.nodes.begin(), nodes.nodes.end());
+      }
+      JudgeUnit(context, unit, nodes);
     }
   }
   if (applies) {

@@ -1,9 +1,11 @@
 #include "checks/fabric_rows.h"
 
 #include <algorithm>
-#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "checks/wording.h"
 
 namespace dlc {
 namespace {
@@ -48,10 +50,6 @@ std::optional<Observed<FabricExperiment>> WhyNoMore(const Results& results) {
 
 std::tuple<int, int, std::int64_t> PairKey(const PairMeasurement& pair) {
   return {pair.rank_a, pair.rank_b, pair.size_bytes};
-}
-
-std::string Elements(std::int64_t count) {
-  return std::to_string(count) + (count == 1 ? " element" : " elements");
 }
 
 std::vector<int> List(const std::set<int>& ranks) {
@@ -105,15 +103,19 @@ std::int64_t CountPairs(const FabricRows& rows) {
   return static_cast<std::int64_t>(pairs.size());
 }
 
-bool WaitsForCpu(const FabricRows& rows, int rank) {
-  const auto mine = rows.places.find(rank);
-  if (mine == rows.places.end()) {
-    return false;
+std::set<int> RanksThatWait(const FabricRows& rows) {
+  std::map<std::string_view, std::int64_t> ranks_on;
+  for (const auto& [rank, place] : rows.places) {
+    ++ranks_on[place.boot_id];
   }
-  const auto here = std::count_if(rows.places.begin(), rows.places.end(), [&](const auto& other) {
-    return !other.second.boot_id.empty() && other.second.boot_id == mine->second.boot_id;
-  });
-  return here > mine->second.usable_cpus;
+  ranks_on[""] = 0;  // which machine is not known
+  std::set<int> waiting;
+  for (const auto& [rank, place] : rows.places) {
+    if (ranks_on.at(place.boot_id) > place.usable_cpus) {
+      waiting.insert(rank);
+    }
+  }
+  return waiting;
 }
 
 std::string ProvidersText(const RankRun& run, const FabricRows& rows) {
@@ -157,14 +159,14 @@ std::string WrongPairsText(const RankRun& run, const FabricRows& rows) {
       senders.push_back(sender);
     }
     return RankNames(run, List(receivers)) + " received wrong what " + RankNames(run, senders) +
-           " sent (" + Elements(wrong) + ")";
+           " sent (" + Count(static_cast<std::size_t>(wrong), "element") + ")";
   }
   std::string text;
   for (const auto& [sender, to] : receivers_of) {
     text += (text.empty() ? "what " : "; what ") + RankNames(run, {sender}) +
             " sent arrived wrong at " + RankNames(run, List(to));
   }
-  return text + " (" + Elements(wrong) + ")";
+  return text + " (" + Count(static_cast<std::size_t>(wrong), "element") + ")";
 }
 
 std::string WrongCollectivesText(const RankRun& run, const FabricRows& rows) {
@@ -195,8 +197,8 @@ std::string WrongCollectivesText(const RankRun& run, const FabricRows& rows) {
   }
   // Where elements are reduced nobody can tell whose was wrong; where they are only moved one can.
   const std::string whose = from.empty() ? "elements" : "elements of " + RankNames(run, List(from));
-  return whose + " arrived wrong at " + RankNames(run, List(at)) + " (" + Elements(wrong) + "; " +
-         collectives + ")";
+  return whose + " arrived wrong at " + RankNames(run, List(at)) + " (" +
+         Count(static_cast<std::size_t>(wrong), "element") + "; " + collectives + ")";
 }
 
 }  // namespace dlc

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,8 @@ FabricRows FabricRowsOf(const std::vector<RankResult<FabricExperiment>>& ranks);
 
 /// Distinct pairs of ranks among the rows.
 std::int64_t CountPairs(const FabricRows& rows);
-/// The rank is on a machine with more ranks than CPUs that they may use.
-bool WaitsForCpu(const FabricRows& rows, int rank);
+/// Ranks on a machine with more ranks than CPUs that they may use.
+std::set<int> RanksThatWait(const FabricRows& rows);
 /// "net on eth0 (provider 117.0, libfabric 1.17)" of every rank; those that differ with their
 /// ranks.
 std::string ProvidersText(const RankRun& run, const FabricRows& rows);

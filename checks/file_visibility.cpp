@@ -176,10 +176,20 @@ void JudgeVisibility(Context& context) {
   JudgePairs(context, kBetweenNodes, across, pairs);
 }
 
+/// What holds for the pairs that were seen holds for all only if no rank was blind.
+void DecideDetail(Context& context, std::string_view rule, Assertion assertion) {
+  const Subject subject{"run", context.path};
+  const RankResult<StorageShared>* blind = FirstBlind(context);
+  if (blind != nullptr && Holds(assertion)) {
+    JudgeBlind(context, rule, subject, *blind);
+    return;
+  }
+  context.judge.Decide(rule, subject, {std::move(assertion)});
+}
+
 /// Over all pairs that read each other.
 void JudgePairDetails(Context& context) {
   const auto pairs = PairsSeen(context);
-  const Subject subject{"run", context.path};
   Texts allowed;
   double slowest = 0;
   std::int64_t stale = 0;
@@ -199,16 +209,15 @@ void JudgePairDetails(Context& context) {
   if (!any) {
     return;  // files-visible says all there is to say
   }
-  context.judge.Decide(
-      kExclusiveCreate, subject,
-      {{"exclusive creates of existing files that were not refused", Op::kSubset, Texts{}, allowed,
-        "", "observation:checkpoint_ranks.storage_shared.peers"}});
-  context.judge.Decide(
-      kVisibleInTime, subject,
-      {{"longest until a new file was seen", Op::kLe, context.policy.storage.visible_within_seconds,
-        slowest, "s", "policy:storage.visibleWithinSeconds"}});
-  context.judge.Decide(kStaleHandles, subject,
-                       {{"stale file handles", Op::kEq, std::int64_t{0}, stale, "", "constant"}});
+  DecideDetail(context, kExclusiveCreate,
+               {"exclusive creates of existing files that were not refused", Op::kSubset, Texts{},
+                allowed, "", "observation:checkpoint_ranks.storage_shared.peers"});
+  DecideDetail(
+      context, kVisibleInTime,
+      {"longest until a new file was seen", Op::kLe, context.policy.storage.visible_within_seconds,
+       slowest, "s", "policy:storage.visibleWithinSeconds"});
+  DecideDetail(context, kStaleHandles,
+               {"stale file handles", Op::kEq, std::int64_t{0}, stale, "", "constant"});
 }
 
 }  // namespace

@@ -180,10 +180,10 @@ void JudgeVisibility(Context& context, const RayUnit& unit) {
 }
 
 void JudgeHead(Context& context, const RayUnit& unit) {
-  const std::int64_t gpus = AllottedGpuCount(*unit.spec, context.Resource());
+  const AssertedValue gpus = AllottedGpus(*unit.spec, context.Resource());
   context.judge.Decide(kHeadHasNoGpu, unit.subject,
                        {{context.LimitMetric(), Op::kEq, std::int64_t{0}, gpus, "", "constant"}});
-  if (gpus > 0) {
+  if (gpus != AssertedValue(std::int64_t{0})) {
     return;
   }
   const EnvVar* variable = RayEnv(*unit.spec, "NVIDIA_VISIBLE_DEVICES");

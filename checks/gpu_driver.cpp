@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -109,6 +111,20 @@ void JudgeStarts(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
   }
 }
 
+Observed<std::string> LibcudaVersion(const CudaView& cuda) {
+  if (cuda.library.failed()) {
+    return cuda.library.error();
+  }
+  if (!cuda.library.seen()) {
+    return cuda.library.why_not();
+  }
+  if (!IsDriverVersion(cuda.library.value().version)) {
+    return Error{ErrorCode::kUnavailable,
+                 "the name of " + cuda.library.value().path + " has no version", ""};
+  }
+  return cuda.library.value().version;
+}
+
 void JudgeMatches(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
   const char* source = "observation:gpu_ranks.gpu_node.kernel_module";
   if (node.nvml.failure_code == kLibRmMismatch) {
@@ -132,16 +148,20 @@ void JudgeMatches(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
     assertions.push_back(
         {"driver version of NVML", Op::kEq, module, node.nvml.driver_version.value(), "", source});
   }
-  const auto& libcuda = node.cuda.library;
-  if (libcuda.seen() && !node.cuda.compat && IsDriverVersion(libcuda.value().version)) {
-    assertions.push_back({"libcuda", Op::kEq, module, libcuda.value().version, "", source});
+  const Observed<std::string> libcuda = LibcudaVersion(node.cuda);
+  if (libcuda.seen() && !node.cuda.compat) {
+    assertions.push_back({"libcuda", Op::kEq, module, libcuda.value(), "", source});
   }
-  if (assertions.empty()) {
-    if (node.nvml.driver_version.seen()) {
+  // What does not fit stays a failure; what was not seen does not fit.
+  if (std::all_of(assertions.begin(), assertions.end(), Holds)) {
+    if (!node.nvml.driver_version.seen()) {
+      judge.Unseen(kMatches, rank.RankSubject(), "NVML's driver version", node.nvml.driver_version);
       return;
     }
-    judge.Unseen(kMatches, rank.RankSubject(), "NVML's driver version", node.nvml.driver_version);
-    return;
+    if (!libcuda.seen() && !node.cuda.compat) {
+      judge.Unseen(kMatches, rank.RankSubject(), "libcuda's version", libcuda);
+      return;
+    }
   }
   judge.Decide(kMatches, rank.RankSubject(), std::move(assertions))
       .notes.push_back(LibcudaNote(node.cuda));
@@ -151,11 +171,11 @@ std::string CudaVersionText(std::int64_t version) {
   return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// Digits of "13000"; 0 for any other text.
-std::int64_t VersionNumber(const std::string& text) {
-  const bool number = !text.empty() && text.size() <= 9 &&
+/// 13000 of "13000": CUDA has no version below 1.0.
+std::optional<std::int64_t> VersionNumber(const std::string& text) {
+  const bool number = text.size() >= 4 && text.size() <= 9 &&
                       text.find_first_not_of("0123456789") == std::string::npos;
-  return number ? std::stoll(text) : 0;
+  return number ? std::optional<std::int64_t>(std::stoll(text)) : std::nullopt;
 }
 
 void JudgeRuntime(const GpuRankView& rank, const GpuNode& node, bool outside_image, Judge& judge) {
@@ -175,7 +195,16 @@ void JudgeRuntime(const GpuRankView& rank, const GpuNode& node, bool outside_ima
                  node.cuda.driver_version);
     return;
   }
-  const std::int64_t wanted = VersionNumber(runtime.value().version);
+  const std::optional<std::int64_t> told = VersionNumber(runtime.value().version);
+  if (!told) {
+    judge.Unknown(
+        kRuntime, rank.RankSubject(),
+        {"unavailable",
+         "cannot read the version '" + runtime.value().version + "' of " + runtime.value().path,
+         ""});
+    return;
+  }
+  const std::int64_t wanted = *told;
   const std::int64_t served = node.cuda.driver_version.value();
   Finding& finding =
       judge.Decide(kRuntime, rank.RankSubject(),
@@ -200,6 +229,11 @@ void JudgeLeast(const GpuRankView& rank, const GpuNode& node, const std::string&
     return;
   }
   const std::string& module = node.kernel_module.value();
+  if (!IsDriverVersion(module)) {
+    judge.Unknown(kLeast, rank.RankSubject(),
+                  {"unavailable", "cannot read the kernel module's version '" + module + "'", ""});
+    return;
+  }
   Finding& finding = judge.Decide(kLeast, rank.RankSubject(),
                                   {{"kernel module older than " + wanted, Op::kEq, false,
                                     IsOlderDriver(module, wanted), "", "policy:gpu.minDriver"}});
@@ -306,24 +340,72 @@ void JudgeRankDriver(const GpuRankView& rank, const Policy& policy, bool outside
   JudgeEnd(rank, node, judge);
 }
 
+/// A rank whose kernel module or CUDA version was not seen; `rank` is nullptr for none.
+struct UnseenDriver {
+  const GpuRankView* rank = nullptr;
+  Observed<std::string> why;
+};
+
+template <class T>
+UnseenDriver UnseenOf(const GpuRankView& rank, const Observed<T>& observed) {
+  if (observed.failed()) {
+    return {&rank, observed.error()};
+  }
+  return {&rank, observed.why_not()};
+}
+
+UnseenDriver FirstUnseenDriver(const std::vector<GpuRankView>& ranks) {
+  for (const GpuRankView& rank : ranks) {
+    if (!rank.node.seen()) {
+      return UnseenOf(rank, rank.node);
+    }
+    const GpuNode& node = rank.node.value();
+    if (rank.allotted == 0 && CudaUseOf(node) == CudaUse::kNone) {
+      continue;  // it needs no driver
+    }
+    if (!node.kernel_module.seen()) {
+      return UnseenOf(rank, node.kernel_module);
+    }
+    if (!node.cuda.driver_version.seen()) {
+      return UnseenOf(rank, node.cuda.driver_version);
+    }
+  }
+  return {};
+}
+
 void JudgeSameDriver(const std::vector<GpuRankView>& ranks, Judge& judge) {
   std::map<std::string, std::vector<std::string>> drivers;
+  std::set<std::string> modules;
+  std::set<std::int64_t> served;
   for (const GpuRankView& rank : ranks) {
     const GpuNode* node = rank.node.get();
-    if (node != nullptr && node->kernel_module.seen()) {
-      const auto& served = node->cuda.driver_version;
-      drivers[node->kernel_module.value() +
-              (served.seen() ? ", libcuda serves " + CudaVersionText(served.value()) : "")]
-          .push_back(rank.name);
+    if (node == nullptr) {
+      continue;
+    }
+    std::string cuda;
+    if (const int* version = node->cuda.driver_version.get()) {
+      served.insert(*version);
+      cuda = ", libcuda serves " + CudaVersionText(*version);
+    }
+    if (node->kernel_module.seen()) {
+      modules.insert(node->kernel_module.value());
+      drivers[node->kernel_module.value() + cuda].push_back(rank.name);
     }
   }
   if (drivers.empty()) {
     return;  // each rank has said why
   }
+  const Subject subject{"run", "all ranks"};
+  const bool differ = modules.size() > 1 || served.size() > 1;
+  if (const UnseenDriver unseen = FirstUnseenDriver(ranks); !differ && unseen.rank != nullptr) {
+    judge.Unseen(kSameDriver, subject, "the driver of " + unseen.rank->name, unseen.why);
+    return;
+  }
   Finding& finding =
-      judge.Decide(kSameDriver, {"run", "all ranks"},
+      judge.Decide(kSameDriver, subject,
                    {{"different drivers", Op::kEq, std::int64_t{1},
-                     static_cast<std::int64_t>(drivers.size()), "", "observation:gpu_ranks"}});
+                     static_cast<std::int64_t>(std::max(modules.size(), served.size())), "",
+                     "observation:gpu_ranks"}});
   for (const auto& [driver, names] : drivers) {
     finding.notes.push_back("driver " + driver + ": " + NameSome(names));
   }

@@ -1,5 +1,6 @@
 #include "checks/gpu_health.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -114,25 +115,38 @@ void JudgeUnoccupied(const GpuRankView& rank, const Subject& subject, const GpuW
     return;
   }
   const GpuMigDevice* slice = FindMigDevice(*gpu, work.uuid);
-  const auto& memory = slice == nullptr ? gpu->memory : slice->memory;
-  if (!memory.seen() || memory.value().total_bytes <= 0) {
-    judge.Unseen(kUnoccupiedRule, subject, "its memory in use",
-                 memory.seen() ? Observed<GpuMemory>(
-                                     Error{ErrorCode::kUnavailable, "NVML gave a size of 0", ""})
-                               : memory);
-    return;
+  Observed<GpuMemory> memory = slice == nullptr ? gpu->memory : slice->memory;
+  if (memory.seen() && memory.value().total_bytes <= 0) {
+    memory = Error{ErrorCode::kUnavailable, "NVML gave a size of 0", ""};
   }
-  std::vector<Assertion> assertions = {{"share of memory in use before the run", Op::kLe,
-                                        policy.max_used_memory_share,
-                                        static_cast<double>(memory.value().used_bytes) /
-                                            static_cast<double>(memory.value().total_bytes),
-                                        "", "policy:gpu.maxUsedMemoryShare"}};
+  std::vector<Assertion> assertions;
+  if (memory.seen()) {
+    assertions.push_back({"share of memory in use before the run", Op::kLe,
+                          policy.max_used_memory_share,
+                          static_cast<double>(memory.value().used_bytes) /
+                              static_cast<double>(memory.value().total_bytes),
+                          "", "policy:gpu.maxUsedMemoryShare"});
+  }
   if (slice == nullptr && gpu->processes.seen()) {
     assertions.push_back({"processes that compute on it", Op::kEq, std::int64_t{0},
                           static_cast<std::int64_t>(gpu->processes.value().size()), "",
                           "constant"});
   }
+  if (std::all_of(assertions.begin(), assertions.end(), Holds)) {
+    if (!memory.seen()) {
+      judge.Unseen(kUnoccupiedRule, subject, "its memory in use", memory);
+      return;
+    }
+    if (slice == nullptr && !gpu->processes.seen()) {
+      judge.Unseen(kUnoccupiedRule, subject, "the processes on it", gpu->processes);
+      return;
+    }
+  }
   Finding& finding = judge.Decide(kUnoccupiedRule, subject, std::move(assertions));
+  if (finding.verdict == Verdict::kPass && slice != nullptr) {
+    // NVML lists the processes of the GPU, not of the slice.
+    finding.establishes = {"little memory of the slice was in use"};
+  }
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message =
         "somebody else uses this GPU: " + OtherUseOf(rank.node.value(), work, policy) +

@@ -20,15 +20,6 @@ Error NotInFabric(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
 }
 
-/// Empty means "not judged" in the struct, and nobody should ask for that by accident.
-void DemandText(StrictMap& map, std::string_view key, std::string& out) {
-  map.Text(key, out);
-  map.Each(key, [](const DocNode& text) -> Result<void> {
-    return text.text.empty() ? NotInFabric("must not be empty", "remove the key to demand nothing")
-                             : Result<void>();
-  });
-}
-
 void ReadSize(StrictMap& map, std::int64_t& out) {
   int bytes = 0;
   map.Require("sizeBytes");
@@ -58,8 +49,8 @@ class FabricPolicyReader {
     StrictMap map(file_, node, where_);
     map.Choice("efa", fabric_.efa, {"required", "when-available", "no"});
     map.Int("interfacesPerWorkerPod", fabric_.interfaces_per_worker_pod, 1, kMostInterfaces);
-    DemandText(map, "resource", fabric_.resource);
-    DemandText(map, "provider", fabric_.provider);
+    map.Demand("resource", fabric_.resource);
+    map.Demand("provider", fabric_.provider);
     map.Each("minPairBandwidth", [this](const DocNode& part) { return PairBandwidth(part); });
     map.Each("maxPairLatency", [this](const DocNode& part) { return PairLatency(part); });
     map.Items("minBusBandwidth", [this](const DocNode& part) { return BusBandwidth(part); });

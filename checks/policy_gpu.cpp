@@ -12,19 +12,10 @@ namespace {
 constexpr int kMostGpusPerPod = 1'000;
 constexpr int kMostPods = 100'000;
 constexpr int kMostGpus = kMostGpusPerPod * kMostPods;
-constexpr double kMostAmount = 1e18;
+constexpr std::int64_t kMostAmount = 1'000'000'000'000'000'000;  // a double holds it exactly
 
 Error NotInGpu(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
-}
-
-/// Empty means "not judged" in the struct, and nobody should ask for that by accident.
-void DemandWords(StrictMap& map, std::string_view key, std::string& out) {
-  map.Text(key, out);
-  map.Each(key, [](const DocNode& text) -> Result<void> {
-    return text.text.empty() ? NotInGpu("must not be empty", "remove the key to demand nothing")
-                             : Result<void>();
-  });
 }
 
 void ReadCounts(StrictMap& map, GpuPolicy& gpu) {
@@ -39,7 +30,7 @@ void ReadCounts(StrictMap& map, GpuPolicy& gpu) {
     }
     return {};
   });
-  DemandWords(map, "resource", gpu.resource);
+  map.Demand("resource", gpu.resource);
 }
 
 /// What contradicts `devices: no`.
@@ -60,11 +51,9 @@ Result<void> ReadGpuPolicy(const std::string& file, const DocNode& node, const s
   StrictMap map(file, node, where);
   ReadCounts(map, gpu);
   ReadDevices(map, gpu);
-  DemandWords(map, "model", gpu.model);
-  double bytes = 0;
-  map.Double("minMemoryBytes", bytes, 0, kMostAmount);
-  gpu.min_memory_bytes = static_cast<std::int64_t>(bytes);
-  DemandWords(map, "minDriver", gpu.min_driver);
+  map.Demand("model", gpu.model);
+  map.Whole("minMemoryBytes", gpu.min_memory_bytes, 0, kMostAmount);
+  map.Demand("minDriver", gpu.min_driver);
   map.Each("minDriver", [](const DocNode& text) -> Result<void> {
     return IsDriverVersion(text.text) ? Result<void>()
                                       : NotInGpu("must be a driver version, not " + text.Describe(),

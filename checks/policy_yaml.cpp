@@ -12,8 +12,8 @@
 namespace dlc {
 namespace {
 
-/// Larger than any cluster, small enough that products stay within an int.
-constexpr double kMostBytes = 1e18;
+/// Larger than any storage, and a double holds it exactly.
+constexpr std::int64_t kMostBytes = 1'000'000'000'000'000'000;
 constexpr double kMostSeconds = 3600;
 
 Error Invalid(std::string message, std::string hint = "") {
@@ -54,19 +54,6 @@ Result<std::string> ScalarText(const DocNode& node) {
     return Invalid("must not be empty", "remove the key to demand nothing");
   }
   return node.text;
-}
-
-/// Text that demands something: empty means "not judged" in the structs, and nobody should ask for
-/// that by accident.
-void Demand(StrictMap& map, std::string_view key, std::string& out) {
-  map.Each(key, [&](const DocNode& node) -> Result<void> {
-    auto text = ScalarText(node);
-    if (!text) {
-      return std::move(text).error();
-    }
-    out = *text;
-    return {};
-  });
 }
 
 Result<Digest> ReadDigest(const DocNode& node) {
@@ -240,8 +227,8 @@ Result<void> PolicyReader::Image(const DocNode& node) {
     return {};
   });
   map.TextMap("labels", image.labels);
-  Demand(map, "containerType", image.container_type);
-  Demand(map, "efaInstaller", image.efa_installer);
+  map.Demand("containerType", image.container_type);
+  map.Demand("efaInstaller", image.efa_installer);
   map.Items("releases", [this](const DocNode& item) { return Release(item); });
   return map.Finish();
 }
@@ -252,7 +239,7 @@ Result<void> PolicyReader::Release(const DocNode& node) {
       Part(node, "image.releases[" + std::to_string(policy_.image.releases.size()) + "]");
   map.Require("name");
   map.Require("digest");
-  Demand(map, "name", release.name);
+  map.Demand("name", release.name);
   map.Each("digest", [&](const DocNode& text) -> Result<void> {
     const auto digest = ReadDigest(text);
     if (!digest) {
@@ -269,7 +256,7 @@ Result<void> PolicyReader::Release(const DocNode& node) {
 
 Result<void> PolicyReader::Ray(const DocNode& node) {
   StrictMap map = Part(node, "ray");
-  Demand(map, "version", policy_.ray.version);
+  map.Demand("version", policy_.ray.version);
   map.Each("version", [](const DocNode& text) -> Result<void> {
     std::string_view rest;
     const int numbers = LeadingNumbers(text.text, rest);
@@ -281,7 +268,7 @@ Result<void> PolicyReader::Ray(const DocNode& node) {
     }
     return {};
   });
-  Demand(map, "python", policy_.ray.python);
+  map.Demand("python", policy_.ray.python);
   map.Each("python", [](const DocNode& text) -> Result<void> {
     std::string_view rest;
     const int numbers = LeadingNumbers(text.text, rest);
@@ -319,12 +306,8 @@ Result<void> PolicyReader::Storage(const DocNode& node) {
   StoragePolicy& storage = policy_.storage;
   StrictMap map = Part(node, "storage");
   map.TextList("filesystems", storage.filesystems);
-  double free_bytes = 0;
-  double free_inodes = 0;
-  map.Double("minFreeBytes", free_bytes, 0, kMostBytes);
-  map.Double("minFreeInodes", free_inodes, 0, kMostBytes);
-  storage.min_free_bytes = static_cast<std::int64_t>(free_bytes);
-  storage.min_free_inodes = static_cast<std::int64_t>(free_inodes);
+  map.Whole("minFreeBytes", storage.min_free_bytes, 0, kMostBytes);
+  map.Whole("minFreeInodes", storage.min_free_inodes, 0, kMostBytes);
   map.Double("visibleWithinSeconds", storage.visible_within_seconds, 0, kMostSeconds);
   map.Double("minWriteBytesPerSecond", storage.min_write_bytes_per_second, 0, kMostBytes);
   map.Double("minColdReadBytesPerSecond", storage.min_cold_read_bytes_per_second, 0, kMostBytes);

@@ -176,28 +176,47 @@ void JudgeOwner(Context& context, const RankResult<StorageShared>& result) {
   }
 }
 
+void MountUnseen(Context& context, std::string_view rule, const RankResult<StorageShared>& result) {
+  const Subject subject{"rank", result.name};
+  constexpr std::string_view kMount = "the mount at the path";
+  if (result.seen.seen()) {
+    context.judge.Unseen(rule, subject, kMount, result.seen.value().mount);
+  } else {
+    context.judge.Unseen(rule, subject, kMount, result.seen);
+  }
+}
+
+void JudgeType(Context& context, const RankResult<StorageShared>& result, const MountFacts* mount) {
+  const auto& accepted = context.policy.storage.filesystems;
+  if (accepted.empty()) {
+    return;
+  }
+  if (mount == nullptr) {
+    MountUnseen(context, kFilesystemType, result);
+    return;
+  }
+  context.judge.Decide(kFilesystemType, {"rank", result.name},
+                       {{"file system type", Op::kIn, accepted, mount->filesystem, "",
+                         "policy:storage.filesystems"}});
+}
+
 void JudgeMounts(Context& context) {
   const Subject subject{"run", context.path};
   std::map<std::string, std::vector<int>> ranks_by_mount;
+  const RankResult<StorageShared>* unseen = nullptr;
   for (const auto& result : context.results) {
-    if (!result.seen.seen()) {
+    const MountFacts* mount = result.seen.seen() ? result.seen.value().mount.get() : nullptr;
+    JudgeType(context, result, mount);
+    if (mount == nullptr) {
+      unseen = unseen == nullptr ? &result : unseen;
       continue;
     }
-    const auto& mount = result.seen.value().mount;
-    if (!mount.seen()) {
-      context.judge.Unseen(kSameMount, {"rank", result.name}, "the mount at the path", mount);
-      return;
-    }
-    const MountFacts& facts = mount.value();
-    ranks_by_mount[facts.filesystem + " " + facts.source + " " + facts.root].push_back(result.rank);
-    const auto& accepted = context.policy.storage.filesystems;
-    if (!accepted.empty()) {
-      context.judge.Decide(kFilesystemType, {"rank", result.name},
-                           {{"file system type", Op::kIn, accepted, facts.filesystem, "",
-                             "policy:storage.filesystems"}});
-    }
+    ranks_by_mount[mount->filesystem + " " + mount->source + " " + mount->root].push_back(
+        result.rank);
   }
-  if (ranks_by_mount.empty()) {
+  // What was seen to differ stays a failure; what nobody could tell is no pass.
+  if (ranks_by_mount.size() < 2 && unseen != nullptr) {
+    MountUnseen(context, kSameMount, *unseen);
     return;
   }
   Finding& finding =
@@ -223,10 +242,11 @@ void JudgeSpace(Context& context) {
     return;
   }
   for (const auto& result : context.results) {
+    const Subject subject{"rank", result.name};
     if (!result.seen.seen()) {
+      context.judge.Unseen(kFreeSpace, subject, "the free space at the path", result.seen);
       continue;
     }
-    const Subject subject{"rank", result.name};
     const auto& space = result.seen.value().space;
     if (!space.seen()) {
       context.judge.Unseen(kFreeSpace, subject, "the free space at the path", space);

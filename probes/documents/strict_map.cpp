@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 namespace dlc {
@@ -126,6 +127,41 @@ void StrictMap::Double(std::string_view key, double& out, double min, double max
       out = *value;
     }
   }
+}
+
+void StrictMap::Whole(std::string_view key, std::int64_t& out, std::int64_t min, std::int64_t max) {
+  const DocNode* node = Take(key);
+  if (node == nullptr) {
+    return;
+  }
+  // A double holds not every whole number of 64 bits.
+  if (const auto whole = node->AsInt(); whole && *whole >= min && *whole <= max) {
+    out = *whole;
+    return;
+  }
+  double value = 0;
+  Double(key, value, static_cast<double>(min), static_cast<double>(max));
+  if (failed_) {
+    return;
+  }
+  if (value != std::trunc(value)) {
+    FailType(key, *node, "a whole number");
+    return;
+  }
+  out = static_cast<std::int64_t>(value);
+}
+
+void StrictMap::Demand(std::string_view key, std::string& out) {
+  const DocNode* node = Take(key);
+  if (node == nullptr) {
+    return;
+  }
+  if (node->IsScalar() && node->text.empty()) {
+    FailAt(key, *node,
+           {ErrorCode::kInvalidInput, "must not be empty", "remove the key to demand nothing"});
+    return;
+  }
+  Text(key, out);
 }
 
 void StrictMap::TextList(std::string_view key, std::vector<std::string>& out) {

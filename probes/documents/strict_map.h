@@ -30,6 +30,11 @@ class StrictMap {
   void Bool(std::string_view key, bool& out);
   void Int(std::string_view key, int& out, int min, int max);
   void Double(std::string_view key, double& out, double min, double max);
+  /// A whole number, also written as 2.0e+9: a fraction would be cut off, and 0.5 be no demand.
+  void Whole(std::string_view key, std::int64_t& out, std::int64_t min, std::int64_t max);
+  /// Text that is not empty: empty means "not demanded", and nobody should ask for that by
+  /// accident.
+  void Demand(std::string_view key, std::string& out);
   /// Scalar or sequence of scalars.
   void TextList(std::string_view key, std::vector<std::string>& out);
   void TextMap(std::string_view key, std::map<std::string, std::string>& out);

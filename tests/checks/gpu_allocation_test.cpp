@@ -346,6 +346,17 @@ TEST_CASE("gpu-allocation: pods alone are judged, and the missing RayCluster is 
   CHECK(Only(JudgeGpu(o), "gpu-allocation/head-has-no-gpu").verdict == Verdict::kUnknown);
 }
 
+TEST_CASE("gpu-allocation: a limit of the head that is no whole number is not none") {
+  for (const char* text : {"500m", "one"}) {
+    CAPTURE(text);
+    Observations o = SampleObservations();
+    ClusterOf(o).head.pod.containers[0].limits["nvidia.com/gpu"] = text;
+    const Finding finding = Only(JudgeGpu(o), "gpu-allocation/head-has-no-gpu", "sample/headgroup");
+    CHECK(finding.verdict == Verdict::kFail);
+    CHECK(finding.actual == text);
+  }
+}
+
 TEST_CASE("gpu-allocation: a GPU on the head fails, an open head warns") {
   Observations o = SampleObservations();
   ClusterOf(o).head.pod.containers[0].limits["nvidia.com/gpu"] = "1";

@@ -157,6 +157,37 @@ TEST_CASE("gpu-compute: memory in use at the limit and beyond, and a foreign pro
   CHECK(Mentions(Only(o, "unoccupied").reason.message, "1 process before ours"));
 }
 
+TEST_CASE("gpu-compute: who uses the GPU is not told by its memory alone, nor by processes alone") {
+  const Error unseen{ErrorCode::kPermissionDenied, "no permission (4)", ""};
+  Observations o = GoodGpuRun(1);
+  NvmlAt(o, 0).processes = unseen;
+  const Finding finding = Only(o, "unoccupied");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(Mentions(finding.reason.message, "no permission (4)"));
+  NvmlAt(o, 0).memory = GpuMemory{24'000, 24'000};  // somebody's, whoever it is
+  CHECK(Only(o, "unoccupied").verdict == Verdict::kFail);
+  o = GoodGpuRun(1);
+  NvmlAt(o, 0).memory = unseen;
+  CHECK(Only(o, "unoccupied").verdict == Verdict::kUnknown);
+  NvmlAt(o, 0).processes = std::vector<GpuProcess>{{42, std::nullopt}};
+  CHECK(Only(o, "unoccupied").verdict == Verdict::kFail);
+}
+
+TEST_CASE("gpu-compute: a MIG slice's processes are not claimed to have been seen") {
+  Observations o = GoodGpuRun(1);
+  GpuMigDevice slice;
+  slice.uuid = "MIG-1";
+  slice.memory = GpuMemory{10'000, 100};
+  NvmlAt(o, 0).mig_devices = std::vector<GpuMigDevice>{slice};
+  WorkAt(o, 0).uuid = "MIG-1";
+  Finding finding = Only(o, "unoccupied");
+  CHECK(finding.verdict == Verdict::kPass);
+  CHECK(finding.establishes == std::vector<std::string>{"little memory of the slice was in use"});
+  o = GoodGpuRun(1);
+  finding = Only(o, "unoccupied");
+  CHECK(Mentions(finding.establishes.at(0), "NVML listed no process"));
+}
+
 TEST_CASE("gpu-compute: speeds are judged where they are demanded, and never of a busy GPU") {
   Observations o = GoodGpuRun(1);
   Policy policy;

@@ -84,6 +84,28 @@ TEST_CASE("gpu-driver: library and kernel module of different versions") {
   CHECK(Only(o, "library-matches-module").verdict == Verdict::kUnknown);
 }
 
+TEST_CASE("gpu-driver: a library whose version was not seen fits nothing, and hides no other") {
+  const Error unseen{ErrorCode::kUnavailable, "no answer", ""};
+  Observations o = GoodGpuRun(1);
+  GpuNodeAt(o, 0).nvml.driver_version = unseen;
+  Finding finding = Only(o, "library-matches-module");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(finding.reason.message == "could not see NVML's driver version: no answer");
+  GpuNodeAt(o, 0).cuda.library.value().version = "575.1.2";
+  CHECK(Only(o, "library-matches-module").verdict == Verdict::kFail);
+  o = GoodGpuRun(1);
+  GpuNodeAt(o, 0).cuda.library = unseen;
+  CHECK(Only(o, "library-matches-module").verdict == Verdict::kUnknown);
+  GpuNodeAt(o, 0).nvml.driver_version = std::string("570.1.2");
+  CHECK(Only(o, "library-matches-module").verdict == Verdict::kFail);
+  // A file name without a version tells none.
+  o = GoodGpuRun(1);
+  GpuNodeAt(o, 0).cuda.library = LoadedLibrary{"/usr/lib/libcuda.so.1", "1", ""};
+  finding = Only(o, "library-matches-module");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(Mentions(finding.reason.message, "/usr/lib/libcuda.so.1"));
+}
+
 TEST_CASE("gpu-driver: the image's runtime against what libcuda serves") {
   Observations o = GoodGpuRun(1);
   GpuNodeAt(o, 0).cuda.driver_version = 12'080;
@@ -114,6 +136,25 @@ TEST_CASE("gpu-driver: the policy's least version, number by number") {
   for (const char* text : {"", "580", "580.", "580.x", "1.2.3.4", "580.95.05 "}) {
     CAPTURE(text);
     CHECK_FALSE(IsDriverVersion(text));
+  }
+}
+
+TEST_CASE("gpu-driver: versions that cannot be read are unknown") {
+  Policy policy;
+  policy.gpu.min_driver = "580.95.05";
+  for (const char* text : {"", "0", "thirteen", "13.0", "12"}) {
+    CAPTURE(text);
+    Observations o = GoodGpuRun(1);
+    GpuNodeAt(o, 0).cuda.image_runtime.value().version = text;
+    const Finding finding = Only(o, "runtime-supported");
+    CHECK(finding.verdict == Verdict::kUnknown);
+    CHECK(Mentions(finding.reason.message, "/opt/venv/libcudart.so.13"));
+  }
+  for (const char* text : {"", "580", "five"}) {
+    CAPTURE(text);
+    Observations o = GoodGpuRun(1);
+    GpuNodeAt(o, 0).kernel_module = std::string(text);
+    CHECK(Only(o, "min-version", policy).verdict == Verdict::kUnknown);
   }
 }
 
@@ -151,6 +192,26 @@ TEST_CASE("gpu-driver: different drivers are warned of") {
   const Finding finding = Only(o, "same-everywhere");
   CHECK(finding.verdict == Verdict::kFail);
   CHECK(finding.severity == Severity::kWarn);
+}
+
+TEST_CASE("gpu-driver: one driver everywhere takes all ranks, a difference only two") {
+  const Error unseen{ErrorCode::kUnavailable, "no answer", ""};
+  Observations o = GoodGpuRun(3);
+  GpuRankAt(o, 1).gpu_node[0].seen = unseen;
+  Finding finding = Only(o, "same-everywhere");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(finding.reason.message == "could not see the driver of rank 1 on pod-1: no answer");
+  GpuNodeAt(o, 2).kernel_module = std::string("570.1.2");
+  CHECK(Only(o, "same-everywhere").verdict == Verdict::kFail);
+  // Half of what is compared.
+  o = GoodGpuRun(2);
+  GpuNodeAt(o, 1).cuda.driver_version = unseen;
+  CHECK(Only(o, "same-everywhere").verdict == Verdict::kUnknown);
+  o = GoodGpuRun(3);
+  GpuNodeAt(o, 0).kernel_module = unseen;
+  CHECK(Only(o, "same-everywhere").verdict == Verdict::kUnknown);
+  GpuNodeAt(o, 2).cuda.driver_version = 12'080;
+  CHECK(Only(o, "same-everywhere").verdict == Verdict::kFail);
 }
 
 TEST_CASE("gpu-driver: a rank that was not seen is unknown") {

@@ -157,6 +157,12 @@ TEST_CASE("policy: what is absent keeps its default") {
   CheckIsDefault(*ParsePolicy(kDefaultPolicyText, "built-in"));
 }
 
+TEST_CASE("policy: amounts are whole numbers, however they are written") {
+  const Policy policy = Read("storage: {minFreeBytes: 2.0e+9, minFreeInodes: 1000}\n");
+  CHECK(policy.storage.min_free_bytes == 2'000'000'000);
+  CHECK(policy.storage.min_free_inodes == 1'000);
+}
+
 TEST_CASE("policy: JSON is read like YAML") {
   const auto policy = ParsePolicy(
       R"({"apiVersion": "dlc-check/v1", "kind": "Policy", "gpu": {"perWorkerPod": 4},
@@ -310,6 +316,12 @@ TEST_CASE("policy: what is wrong is said with line, key and hint") {
       {"gpu: {minDriver: new}\n",
        "p.yaml: line 3: 'gpu.minDriver' must be a driver version, not 'new' (numbers with dots "
        "between them: 580.65.06)"},
+      {"gpu: {minMemoryBytes: 0.5}\n",
+       "p.yaml: line 3: 'gpu.minMemoryBytes' must be a whole number, not '0.5'"},
+      {"storage:\n  minFreeBytes: 0.5\n",
+       "p.yaml: line 4: 'storage.minFreeBytes' must be a whole number, not '0.5'"},
+      {"storage:\n  minFreeInodes: 1e-3\n",
+       "p.yaml: line 4: 'storage.minFreeInodes' must be a whole number, not '1e-3'"},
       {"gpu: {minMemoryBytes: -1}\n",
        "p.yaml: line 3: 'gpu.minMemoryBytes' must be a number from 0 to 1e+18, not '-1'"},
       {"gpu: {maxUsedMemoryShare: 2}\n",

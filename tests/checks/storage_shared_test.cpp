@@ -197,6 +197,43 @@ TEST_CASE("storage-shared: an exclusive create that is not refused fails") {
   CHECK(One(Look(o), "storage-shared/exclusive-create").verdict == Verdict::kFail);
 }
 
+TEST_CASE("storage-shared: what pairs of ranks showed is not said of ranks that told nothing") {
+  const std::vector<std::string> rules = {"storage-shared/exclusive-create",
+                                          "storage-shared/visible-in-time",
+                                          "storage-shared/no-stale-handles"};
+  const auto verdicts = [&](const Observations& o, Verdict wanted) {
+    const auto findings = Look(o);
+    for (const std::string& rule : rules) {
+      CAPTURE(rule);
+      CHECK(One(findings, rule).verdict == wanted);
+    }
+    return findings;
+  };
+  Observations o = GoodRun({"a", "b", "c"});
+  SharedAt(o, 2).peers = Error{ErrorCode::kTimedOut, "rank 1 never arrived", ""};
+  const auto findings = verdicts(o, Verdict::kUnknown);
+  CHECK(One(findings, rules[0]).reason.message ==
+        "could not see what rank 2 on pod-2 sees of the others' files: rank 1 never arrived");
+  PeerAt(o, 0, 1).exclusive_create = "allowed";
+  PeerAt(o, 0, 1).seconds = 10.1;
+  PeerAt(o, 0, 1).stale_handles = 1;
+  verdicts(o, Verdict::kFail);
+  o = GoodRun({"a", "b", "c"});
+  o.checkpoint_ranks.value().ranks[2].seen = Error{ErrorCode::kUnavailable, "killed", ""};
+  verdicts(o, Verdict::kUnknown);
+}
+
+TEST_CASE("storage-shared: the free space that a lost rank has is not known") {
+  Observations o = GoodRun({"a", "b"});
+  o.checkpoint_ranks.value().ranks[1].seen = Error{ErrorCode::kUnavailable, "killed", ""};
+  Policy p;
+  p.storage.min_free_bytes = 1;
+  const auto space = OfRule(Look(o, p), "storage-shared/free-space");
+  REQUIRE(space.size() == 2);
+  CHECK(space[0].verdict == Verdict::kPass);
+  CHECK(space[1].verdict == Verdict::kUnknown);
+}
+
 TEST_CASE("storage-shared: free space and file system type are judged by the policy only") {
   Observations o = GoodRun({"a", "b"});
   CHECK(One(Look(o), "storage-shared/free-space").verdict == Verdict::kNotApplicable);
@@ -216,6 +253,56 @@ TEST_CASE("storage-shared: free space and file system type are judged by the pol
   CHECK(OfRule(Look(o, p), "storage-shared/free-space")[0].verdict == Verdict::kNotApplicable);
   p.storage.filesystems = {"nfs4"};
   CHECK(OfRule(Look(o, p), "storage-shared/filesystem-type")[1].verdict == Verdict::kFail);
+}
+
+TEST_CASE("storage-shared: a demanded file system type that was not seen is no pass") {
+  const Error unread{ErrorCode::kUnavailable, "cannot read /proc/self/mountinfo", ""};
+  Policy p;
+  p.storage.filesystems = {"lustre"};
+  Observations o = GoodRun({"a", "b", "c"});
+  for (const int rank : {0, 1, 2}) {
+    SharedAt(o, rank).mount = unread;
+  }
+  auto findings = Look(o, p);
+  auto types = OfRule(findings, "storage-shared/filesystem-type");
+  REQUIRE(types.size() == 3);
+  for (const Finding& type : types) {
+    CHECK(type.verdict == Verdict::kUnknown);
+  }
+  CHECK(Aggregate(findings, false) == Outcome::kIncomplete);
+
+  // One blind rank hides neither the others' types nor a lost rank.
+  o = GoodRun({"a", "b", "c", "d"});
+  SharedAt(o, 0).mount = unread;
+  SharedAt(o, 2).mount.value().filesystem = "overlay";
+  o.checkpoint_ranks.value().ranks[3].seen = Error{ErrorCode::kUnavailable, "killed", ""};
+  findings = Look(o, p);
+  types = OfRule(findings, "storage-shared/filesystem-type");
+  REQUIRE(types.size() == 4);
+  CHECK(types[0].verdict == Verdict::kUnknown);
+  CHECK(types[1].verdict == Verdict::kPass);
+  CHECK(types[2].verdict == Verdict::kFail);
+  CHECK(types[3].verdict == Verdict::kUnknown);
+  CHECK(Aggregate(findings, false) == Outcome::kFailed);
+}
+
+TEST_CASE("storage-shared: a mount that was not seen hides no difference and equals nothing") {
+  Observations o = GoodRun({"a", "b", "c"});
+  SharedAt(o, 1).mount = Error{ErrorCode::kUnavailable, "cannot read it", ""};
+  Finding finding = One(Look(o), "storage-shared/same-mount");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(finding.subject.name == "rank 1 on pod-1");
+  SharedAt(o, 2).mount.value().root = "/other";
+  finding = One(Look(o), "storage-shared/same-mount");
+  CHECK(finding.verdict == Verdict::kFail);
+  CHECK(finding.actual ==
+        "rank 0 on pod-0: lustre 10.0.0.1@tcp:/abc /; rank 2 on pod-2: lustre "
+        "10.0.0.1@tcp:/abc /other");
+  o = GoodRun({"a", "b", "c"});
+  o.checkpoint_ranks.value().ranks[2].seen = Error{ErrorCode::kUnavailable, "killed", ""};
+  finding = One(Look(o), "storage-shared/same-mount");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(finding.reason.message == "could not see the mount at the path: killed");
 }
 
 TEST_CASE("storage-shared: planted faults are remarked on every finding") {

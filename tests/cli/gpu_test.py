@@ -183,6 +183,13 @@ class Driver(Gpu):
         table = self.gpu("", FAILED, root=self.node(1, driver="570.1.2"))
         self.assertEqual(unwanted(table), [("gpu-driver/library-matches-module", "fail")])
 
+    def test_a_libcuda_without_a_version_in_its_name(self):
+        directory = self.dir / "nameless"
+        directory.mkdir()
+        shutil.copy(FAKES / "libcuda.so.1", directory)
+        (directory / "libnvidia-ml.so.1").symlink_to(FAKES / "libnvidia-ml.so.1")
+        self.assertEqual(unwanted(self.gpu("", INCOMPLETE, libraries=directory)), [("gpu-driver/library-matches-module", "unknown")])
+
     def test_an_older_driver_than_the_policy_s(self):
         self.assertEqual(unwanted(self.gpu("", FAILED, policy="{minDriver: 580.95.06}")), [("gpu-driver/min-version", "fail")])
         self.gpu("", OK, policy="{minDriver: 580.95.05}")

@@ -19,6 +19,8 @@ struct Settings {
   std::map<std::string, std::string> map = {{"default", ""}};
   std::string choice = "default";
   std::vector<std::string> items;
+  std::int64_t whole = -1;
+  std::string demand = "default";
 };
 
 Result<Settings> ReadSettings(const std::string& yaml, const std::string& where) {
@@ -50,6 +52,8 @@ Result<Settings> ReadSettings(const std::string& yaml, const std::string& where)
   map.Each("each", [](const DocNode& node) -> Result<void> {
     return node.IsNull() ? Result<void>() : Error{ErrorCode::kNotFound, "cannot be this", "go"};
   });
+  map.Whole("whole", settings.whole, 0, 1'000'000'000'000'000'000);
+  map.Demand("demand", settings.demand);
   if (const auto done = map.Finish(); !done) {
     return done.error();
   }
@@ -83,6 +87,13 @@ TEST_CASE("strict map: reads each kind of value") {
   CHECK(ReadSettings("list: one\n", "")->list == std::vector<std::string>{"one"});
 }
 
+TEST_CASE("strict map: whole numbers may be written with an exponent") {
+  CHECK(ReadSettings("whole: 2.0e+9\n", "")->whole == 2'000'000'000);
+  CHECK(ReadSettings("whole: 9007199254740993\n", "")->whole == 9'007'199'254'740'993);
+  CHECK(ReadSettings("whole: 1e18\n", "")->whole == 1'000'000'000'000'000'000);
+  CHECK(ReadSettings("demand: efa\n", "")->demand == "efa");
+}
+
 TEST_CASE("strict map: absent keys leave the defaults") {
   const auto settings = ReadSettings("{}", "");
   REQUIRE(settings.has_value());
@@ -112,7 +123,7 @@ TEST_CASE("strict map: what is wrong is said with line, key and hint") {
       {"zzzzzz: 1\n",
        "f.yaml: line 1: unknown key 'zzzzzz' in 'image' (known keys: text, flag, count, share, "
        "list, "
-       "map, choice, items, each)"},
+       "map, choice, items, each, whole, demand)"},
       {"text: [a]\n", "f.yaml: line 1: 'image.text' must be text, not a list"},
       {"text:\n",
        "f.yaml: line 1: 'image.text' must be text, not nothing (give it a value or remove the "
@@ -147,6 +158,18 @@ TEST_CASE("strict map: what is wrong is said with line, key and hint") {
       {"items:\n- x\n- bad\n", "f.yaml: line 3: 'image.items[1]': 'bad' is not good (be good)"},
       {"items:\n- must\n", "f.yaml: line 2: 'image.items[0]' must be something else"},
       {"items:\n- placed\n", "f.yaml: line 2: found by itself"},
+      {"whole: 0.5\n", "f.yaml: line 1: 'image.whole' must be a whole number, not '0.5'"},
+      {"whole: 2000000000.5\n",
+       "f.yaml: line 1: 'image.whole' must be a whole number, not '2000000000.5'"},
+      {"whole: -1\n", "f.yaml: line 1: 'image.whole' must be a number from 0 to 1e+18, not '-1'"},
+      {"whole: 1.1e18\n",
+       "f.yaml: line 1: 'image.whole' must be a number from 0 to 1e+18, not '1.1e18'"},
+      {"whole: x\n", "f.yaml: line 1: 'image.whole' must be a number, not 'x'"},
+      {"demand: ''\n",
+       "f.yaml: line 1: 'image.demand' must not be empty (remove the key to demand nothing)"},
+      {"demand:\n",
+       "f.yaml: line 1: 'image.demand' must be text, not nothing (give it a value or remove the "
+       "key)"},
       {"each: 1\n", "f.yaml: line 1: 'image.each' cannot be this (go)"},
   };
   for (const Row& row : rows) {

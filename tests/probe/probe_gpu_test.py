@@ -34,7 +34,7 @@ class Gpu(unittest.TestCase):
         self.assertEqual(node["cudaVisibleDevices"]["expected"], 8)
         self.assertEqual(len(value(node["nvml"]["peers"])), 28)
         self.assertEqual(value(node["nvml"]["peers"])[0]["nvlink"]["value"], "not-supported")
-        self.assertEqual(node["cuda"]["mapped"], [os.path.join(FAKES, "libcuda.so.1")])
+        self.assertEqual(node["cuda"]["mapped"], [os.path.join(FAKES, "libcuda.so.580.95.05")])
         self.assertEqual(value(gpus[0]["memory"])["totalBytes"], 24152899584)
         self.assertEqual(value(gpus[0]["powerLimitWatts"]), 72)
         self.assertEqual(value(gpus[0]["maxSmClockHz"]), 2040000000)
