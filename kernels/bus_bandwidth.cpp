@@ -15,7 +15,7 @@ std::string_view CollectiveName(Collective collective) {
     case Collective::kSendReceive:
       break;
   }
-  return "sendrecv";
+  return "send_recv";
 }
 
 std::optional<Collective> ParseCollective(std::string_view name) {

@@ -17,7 +17,7 @@ enum class Collective : std::uint8_t {
   kSendReceive,  ///< each rank to its successor
 };
 
-/// "all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv".
+/// "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv".
 std::string_view CollectiveName(Collective collective);
 /// nullopt for any other name.
 std::optional<Collective> ParseCollective(std::string_view name);

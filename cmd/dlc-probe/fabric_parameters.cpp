@@ -80,7 +80,7 @@ Result<void> CheckFabricCollectivesParameters(const std::string& parameters) {
   for (const std::string& name : p->collectives) {
     if (!ParseCollective(name)) {
       return Error{ErrorCode::kInvalidInput, "$.collectives: there is no collective '" + name + "'",
-                   "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv"};
+                   "all_reduce, all_gather, reduce_scatter, broadcast, send_recv"};
     }
   }
   return First({CheckRange("warmUp", p->warm_up, 0, kMostTimes),

@@ -1,18 +1,22 @@
 #include "cmd/dlc-probe/nccl_steps.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cmd/dlc-probe/fabric_parameters.h"
+#include "probes/node/nccl/efa_counters.h"
 #include "probes/node/nccl/measure_nccl.h"
 #include "probes/node/nccl/nccl_api.h"
 #include "probes/node/nccl/nccl_group.h"
+#include "probes/node/nccl/nccl_ras.h"
+#include "probes/node/nccl/nccl_settings.h"
 #include "probes/node/nccl/nccl_surroundings.h"
 #include "probes/node/nccl/rank_gpu.h"
 #include "probes/observations/nccl_log.h"
@@ -33,10 +37,15 @@ NcclOptions OptionsOf(const NcclCollectivesParameters& parameters, const StepCon
   options.iterations = parameters.iterations;
   const bool flips = context.fault != nullptr && context.fault->kind == "flip-bit";
   options.planted_bit_flip_on_rank = flips ? context.me.rank : -1;
+  options.on_collective = [&context](const std::string& collective) {
+    context.progress.Say("measuring " + collective);
+  };
   return options;
 }
 
 constexpr std::chrono::milliseconds kMostToEnd{5'000};
+constexpr std::chrono::milliseconds kMostForRas{2'500};
+constexpr std::chrono::milliseconds kForWordOfLost{500};
 
 /// Leaves time to abort and to tell what was seen.
 Deadline WorkingTime(Deadline whole) {
@@ -55,19 +64,22 @@ class NcclSide {
         deadline_(WorkingTime(context.deadline)) {}
 
   Result<void> Run() {
+    auto ours = OwnSettings();
+    if (!ours) {
+      return ours.error();
+    }
+    const auto files = NcclConfigurationFiles();
+    const auto jobs = NcclSettings(environ, files);
     auto capture = NcclLogCapture::Start();
     if (!capture) {
       return capture.error();
     }
-    if (!parameters_.network.empty()) {
-      setenv("NCCL_NET", parameters_.network.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-    }
-    seen_.settings = NcclSettings(environ, NcclConfigurationFiles());
-    for (NcclSetting& setting : seen_.settings) {
-      if (setting.name == "NCCL_NET" && !parameters_.network.empty()) {
-        setting.source = "dlc-probe";
-      }
-    }
+    SetNcclSettings(*ours);
+    const auto logs = capture->Settings();
+    ours->insert(ours->end(), logs.begin(), logs.end());
+    seen_.settings = NcclSettings(environ, files);
+    NameOurSettings(*ours, seen_.settings);
+    seen_.replaced_settings = ReplacedSettings(jobs, *ours);
     auto ran = WithLog();
     auto log = capture->Read();
     seen_.log = std::move(log.log);
@@ -77,7 +89,16 @@ class NcclSide {
   }
 
  private:
+  Result<std::vector<NcclSetting>> OwnSettings() const {
+    auto settings = ParseNcclSettings(parameters_.settings);
+    if (settings && parameters_.host_id_per_rank) {
+      settings->push_back(NcclHostIdOf(context_.me.rank));
+    }
+    return settings;
+  }
+
   Result<void> WithLog() {
+    seen_.reached.phase = "load";
     const Result<void> opened = OpenLibraries();
     NcclIntroduction mine;
     if (!opened) {
@@ -88,23 +109,58 @@ class NcclSide {
     mine.file = seen_.library.file.seen() ? seen_.library.file.value().ToString() : mine.path;
     mine.settings = SharedNcclSettings(seen_.settings);
     mine.place = NcclPlace(context_.me.host, context_.me.node);
+    seen_.reached.phase = opened ? "introduce" : "load";
     auto ranks = Introduce(mine);
     if (!opened || !ranks) {
       return opened ? ranks.error() : opened.error();
     }
     seen_.interfaces_before = ReadNetDev();
-    context_.progress.Say("making a communicator of NCCL " + mine.version);
-    auto group = NcclGroup::Open(api_, *gpu_, *context_.exchange, deadline_, context_.deadline);
+    seen_.efa_counters_before = ReadEfaCounters();
+    auto ran = Measure(*ranks);
+    seen_.interfaces_after = ReadNetDev();
+    std::this_thread::sleep_for(
+        std::min(EfaCountersSettle(seen_.efa_counters_before), context_.deadline.Remaining() / 2));
+    seen_.efa_counters_after = ReadEfaCounters();
+    return ran;
+  }
+
+  /// `stopped_by` or the error says what ended it.
+  Result<void> Measure(const std::vector<FabricRank>& ranks) {
+    seen_.reached.phase = "init";
+    context_.progress.Say("making a communicator of NCCL " + seen_.library.library.version);
+    auto group = NcclGroup::Open(api_, *gpu_, *context_.exchange, deadline_, context_.deadline,
+                                 [this] { AskRas(); });
     if (!group) {
-      return group.error();
+      return WithLostRank(group.error());
     }
     context_.progress.Say("measuring");
-    seen_.measured = MeasureNccl(**group, *gpu_, *context_.exchange, *ranks,
-                                 OptionsOf(parameters_, context_), deadline_);
-    seen_.interfaces_after = ReadNetDev();
+    seen_.measured = MeasureNccl(**group, *gpu_, *context_.exchange, ranks,
+                                 OptionsOf(parameters_, context_), deadline_, seen_.reached);
     std::erase_if(seen_.measured.ranks,
                   [&](const FabricRank& other) { return other.rank != context_.me.rank; });
+    if (seen_.measured.stopped_by) {
+      if (seen_.measured.stopped_by->code == ErrorCode::kTimedOut) {
+        AskRas();
+      }
+      seen_.measured.stopped_by = WithLostRank(*seen_.measured.stopped_by);
+    }
     return {};
+  }
+
+  /// While the communicator is there: NCCL's RAS goes with it.
+  void AskRas() {
+    context_.progress.Say("asking NCCL's RAS about the other ranks");
+    const auto patience = std::min(kMostForRas, context_.deadline.Remaining() / 2);
+    seen_.ras = AskNcclRas(api_->version_code, seen_.settings, context_.deadline.Within(patience));
+  }
+
+  /// NCCL says that something was lost, and not who.
+  Error WithLostRank(Error error) {
+    const auto found = context_.exchange->LookForLost(context_.deadline.Within(kForWordOfLost));
+    if (!found && error.message.find(found.error().message) == std::string::npos) {
+      error.message += "; " + found.error().message;
+    }
+    return error;
   }
 
   Result<void> OpenLibraries() {
@@ -181,6 +237,9 @@ Result<void> CheckNcclCollectivesParameters(const std::string& parameters) {
   if (!p->type.empty() && p->type != "float32" && p->type != "bfloat16") {
     return Error{ErrorCode::kInvalidInput, "$.type: there is no type '" + p->type + "'",
                  "float32, bfloat16"};
+  }
+  if (const auto settings = ParseNcclSettings(p->settings); !settings) {
+    return settings.error();
   }
   const FabricCollectivesParameters same{"", p->collectives, p->sizes_bytes, p->warm_up,
                                          p->iterations};

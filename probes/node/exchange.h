@@ -22,6 +22,10 @@ class Exchange {
   virtual Result<std::vector<std::string>> AllGather(std::string_view mine, Deadline deadline) = 0;
   /// Returns once every rank has called it.
   virtual Result<void> Barrier(Deadline deadline) = 0;
+
+  /// An error names a rank that was lost; none: not that anybody knew by the deadline. Unlike the
+  /// calls above, for any rank by itself.
+  virtual Result<void> LookForLost(Deadline /*deadline*/) { return {}; }
 };
 
 }  // namespace dlc

@@ -109,7 +109,7 @@ struct PairMeasurement {
 
 /// One row as nccl-tests prints it, for one placement.
 struct CollectiveMeasurement {
-  std::string collective;  ///< "all_reduce", "all_gather", "reduce_scatter", "broadcast"
+  std::string collective;  ///< "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"
   std::string type;
   std::string op;  ///< empty when nothing is reduced
   bool in_place = false;
@@ -119,6 +119,9 @@ struct CollectiveMeasurement {
   std::int64_t asked_bytes = 0;  ///< as the plan says
   std::int64_t size_bytes = 0;   ///< S of algbw; smaller than asked where nccl-tests rounds
   int iterations = 0;
+  /// All that ran with this row's bytes and placement, by whoever counts bytes to be expected:
+  /// `iterations`, warm-up and check. 0: not told.
+  std::int64_t operations = 0;
   double mean_seconds = 0;  ///< of one operation: host time over `iterations`, over ranks
   double min_seconds = 0;
   double max_seconds = 0;

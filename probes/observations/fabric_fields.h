@@ -56,6 +56,7 @@ template <> struct FieldsOf<CollectiveMeasurement> { static constexpr Field kFie
     F<&CollectiveMeasurement::oversubscribed>("oversubscribed"),
     F<&CollectiveMeasurement::asked_bytes>("askedBytes"), F<&CollectiveMeasurement::size_bytes>("sizeBytes"),
     F<&CollectiveMeasurement::iterations>("iterations"),
+    F<&CollectiveMeasurement::operations>("operations"),
     F<&CollectiveMeasurement::mean_seconds>("meanSeconds"),
     F<&CollectiveMeasurement::min_seconds>("minSeconds"),
     F<&CollectiveMeasurement::max_seconds>("maxSeconds"),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,6 +104,33 @@ struct NcclLibrary {
   bool operator==(const NcclLibrary&) const = default;
 };
 
+/// Port counters of an EFA device. They are the device's: of every process that uses it.
+struct EfaPortCounters {
+  std::string device;  ///< "rdmap0s6"
+  /// Payload that left: send_bytes, rdma_write_bytes, and rdma_read_resp_bytes, which a remote read
+  /// took. Which of them moves depends on the instance type.
+  std::int64_t sent_bytes = 0;
+  /// Payload that came: recv_bytes, rdma_write_recv_bytes, rdma_read_bytes.
+  std::int64_t received_bytes = 0;
+  /// Each by its name; the device or its driver has none that is not here.
+  std::map<std::string, std::int64_t> counters;
+
+  bool operator==(const EfaPortCounters&) const = default;
+};
+
+/// How far a rank came.
+struct NcclProgress {
+  /// "load", "introduce", "init", then of each collective "warm-up", "check", "barrier", "timed",
+  /// "gather"; "done" at the end.
+  std::string phase;
+  std::string collective;
+  std::int64_t asked_bytes = 0;
+  bool in_place = false;
+  std::int64_t started = 0;  ///< operations of this phase, put into the stream
+
+  bool operator==(const NcclProgress&) const = default;
+};
+
 /// `nccl-collectives` on one rank.
 struct NcclExperiment {
   NcclLibrary library;
@@ -110,13 +138,23 @@ struct NcclExperiment {
   std::string gpu_pci_address;  ///< "0000:53:00.0"
   /// Of `measured` a rank keeps itself in `ranks`, without a provider, and every row.
   FabricMeasurements measured;
-  std::vector<NcclSetting> settings;          ///< NCCL_*, OFI_NCCL_*, FI_* of the process
+  NcclProgress reached;
+  std::vector<NcclSetting> settings;  ///< NCCL_*, OFI_NCCL_*, FI_* of the process
+  /// The job's own, where a setting of source "dlc-probe" with another value took their place.
+  std::vector<NcclSetting> replaced_settings;
   Observed<NcclLog> log;                      ///< of NCCL_DEBUG_FILE
   Digest log_digest;                          ///< of the raw log
   std::vector<std::string> mapped_libraries;  ///< of /proc/self/maps afterwards: what may matter
   /// Every interface of the rank's network namespace, loopback too.
   Observed<std::vector<InterfaceBytes>> interfaces_before;
   Observed<std::vector<InterfaceBytes>> interfaces_after;
+  /// Port 1 of every EFA device that the rank sees; not looked at where it sees none. Ranks of one
+  /// pod see the same devices.
+  Observed<std::vector<EfaPortCounters>> efa_counters_before;
+  Observed<std::vector<EfaPortCounters>> efa_counters_after;
+  /// After a time-out: what NCCL's RAS said of all ranks (JSON of NCCL 2.28.7 or newer), its first
+  /// 64 KiB. Where another job of the node has the port, that job's.
+  Observed<std::string> ras;
 
   bool operator==(const NcclExperiment&) const = default;
 };

@@ -41,14 +41,26 @@ template <> struct FieldsOf<NcclLog> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<NcclLibrary> { static constexpr Field kFields[] = {
     F<&NcclLibrary::library>("library"), F<&NcclLibrary::version_code>("versionCode"),
     F<&NcclLibrary::file>("file"), F<&NcclLibrary::found_by>("foundBy")}; };
+template <> struct FieldsOf<EfaPortCounters> { static constexpr Field kFields[] = {
+    F<&EfaPortCounters::device>("device"), F<&EfaPortCounters::sent_bytes>("sentBytes"),
+    F<&EfaPortCounters::received_bytes>("receivedBytes"),
+    F<&EfaPortCounters::counters>("counters")}; };
+template <> struct FieldsOf<NcclProgress> { static constexpr Field kFields[] = {
+    F<&NcclProgress::phase>("phase"), F<&NcclProgress::collective>("collective"),
+    F<&NcclProgress::asked_bytes>("askedBytes"), F<&NcclProgress::in_place>("inPlace"),
+    F<&NcclProgress::started>("started")}; };
 template <> struct FieldsOf<NcclExperiment> { static constexpr Field kFields[] = {
     F<&NcclExperiment::library>("library"), F<&NcclExperiment::gpu_name>("gpuName"),
     F<&NcclExperiment::gpu_pci_address>("gpuPciAddress"), F<&NcclExperiment::measured>("measured"),
-    F<&NcclExperiment::settings>("settings"), F<&NcclExperiment::log>("log"),
+    F<&NcclExperiment::reached>("reached"), F<&NcclExperiment::settings>("settings"),
+    F<&NcclExperiment::replaced_settings>("replacedSettings"), F<&NcclExperiment::log>("log"),
     F<&NcclExperiment::log_digest>("logDigest"),
     F<&NcclExperiment::mapped_libraries>("mappedLibraries"),
     F<&NcclExperiment::interfaces_before>("interfacesBefore"),
-    F<&NcclExperiment::interfaces_after>("interfacesAfter")}; };
+    F<&NcclExperiment::interfaces_after>("interfacesAfter"),
+    F<&NcclExperiment::efa_counters_before>("efaCountersBefore"),
+    F<&NcclExperiment::efa_counters_after>("efaCountersAfter"),
+    F<&NcclExperiment::ras>("ras")}; };
 template <> struct FieldsOf<NcclLogFile> { static constexpr Field kFields[] = {
     F<&NcclLogFile::file>("file"), F<&NcclLogFile::digest>("digest"), F<&NcclLogFile::log>("log")}; };
 template <> struct FieldsOf<NcclTestsTiming> { static constexpr Field kFields[] = {

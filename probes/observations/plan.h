@@ -77,9 +77,13 @@ inline constexpr std::string_view kNcclOverTcp = "nccl-over-tcp";
 /// Of "nccl-collectives".
 struct NcclCollectivesParameters {
   std::string library;  ///< path of libnccl; empty: the copy that torch of this image uses
-  /// NCCL_NET for the experiment: a network of another name is then an error, not a fallback.
-  /// Empty: the environment is left as the job has it.
-  std::string network;
+  /// "NAME=VALUE" of NCCL_*, FI_* and OFI_NCCL_*, set in the experiment's process before NCCL is
+  /// loaded. With NCCL_NET a network of another name is an error, not a fallback. Empty: the
+  /// environment is left as the job has it, but for the log (NCCL_DEBUG, _FILE, _SUBSYS).
+  std::vector<std::string> settings;
+  /// NCCL_HOSTID of its own for each rank: NCCL then takes each for a node, and connects even ranks
+  /// of one machine over the network. To try things out; no job runs so.
+  bool host_id_per_rank = false;
   std::string type;  ///< "float32" or "bfloat16"; empty: "float32"
   std::vector<std::string> collectives;
   std::vector<std::int64_t> sizes_bytes;

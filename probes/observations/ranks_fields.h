@@ -110,7 +110,8 @@ template <> struct FieldsOf<FabricCollectivesParameters> { static constexpr Fiel
     F<&FabricCollectivesParameters::iterations>("iterations")}; };
 template <> struct FieldsOf<NcclCollectivesParameters> { static constexpr Field kFields[] = {
     F<&NcclCollectivesParameters::library>("library"),
-    F<&NcclCollectivesParameters::network>("network"),
+    F<&NcclCollectivesParameters::settings>("settings"),
+    F<&NcclCollectivesParameters::host_id_per_rank>("hostIdPerRank"),
     F<&NcclCollectivesParameters::type>("type"),
     F<&NcclCollectivesParameters::collectives>("collectives"),
     F<&NcclCollectivesParameters::sizes_bytes>("sizesBytes"),

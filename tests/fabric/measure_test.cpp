@@ -184,7 +184,7 @@ TEST_CASE("a bit flipped by one rank makes exactly one wrong element wherever it
       for (const std::int64_t of_rank : row.wrong) {
         wrong += of_rank;
       }
-      const bool to_one = row.collective == "reduce_scatter" || row.collective == "sendrecv";
+      const bool to_one = row.collective == "reduce_scatter" || row.collective == "send_recv";
       if (wrong != (to_one ? 1 : 3)) {
         return row.collective + ": " + std::to_string(wrong) + " wrong";
       }

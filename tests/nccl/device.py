@@ -26,7 +26,7 @@ import ranks
 from device_report import check, note, section, summary, title, value
 
 PLENTY = 240
-ALL = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv"]
+ALL = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"]
 SIZES = [8, 65536, 1 << 20, 16 << 20]
 
 
@@ -149,7 +149,7 @@ def planted():
         rows = one["measured"].get("collectives", [])
         check(len(rows) == 36, "flip: every row is there", len(rows))
         for r in [r for r in rows if r.get("sizeBytes")]:
-            wanted = {"all_reduce": [1, 1], "all_gather": [1, 1], "broadcast": [0, 0], "sendrecv": [1, 0]}.get(r["collective"])
+            wanted = {"all_reduce": [1, 1], "all_gather": [1, 1], "broadcast": [0, 0], "send_recv": [1, 0]}.get(r["collective"])
             good = r["wrong"] == wanted if wanted else sum(r["wrong"]) == 1
             check(good, f"flip: {r['collective']} {'in' if r.get('inPlace') else 'out of'} place, {r['sizeBytes']} B", r["wrong"])
             if r["collective"] == "all_gather":

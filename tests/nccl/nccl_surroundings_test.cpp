@@ -23,7 +23,7 @@ TEST_CASE("nccl settings: the environment before files, the first file before th
   const auto settings = NcclSettings(environment, {first, tree / "absent", second});
   CHECK(settings == std::vector<NcclSetting>{{"FI_PROVIDER", "efa", "environment"},
                                              {"NCCL_ALGO", "PAT", "environment"},
-                                             {"NCCL_DEBUG", "INFO", "dlc-probe"},
+                                             {"NCCL_DEBUG", "INFO", "environment"},
                                              {"NCCL_X", " 1", first},
                                              {"NCCL_Y", "a=b", second},
                                              {"OFI_NCCL_A", "", "environment"}});
@@ -69,6 +69,12 @@ TEST_CASE("nccl log capture: what is written to the file that NCCL is told of is
   auto capture = NcclLogCapture::Start();
   REQUIRE(capture.has_value());
   CHECK(capture->Read().log.failed());  // nothing written is no good log
+  for (const NcclSetting& setting : capture->Settings()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe)
+    const char* value = getenv(setting.name.c_str());
+    REQUIRE(value != nullptr);
+    CHECK(value == setting.value);
+  }
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   const std::string path = getenv("NCCL_DEBUG_FILE");
   std::ofstream(path) << "h:1:1 [0] NCCL INFO Using network Socket\n";

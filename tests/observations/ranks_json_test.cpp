@@ -37,6 +37,7 @@ FabricExperiment SampleExperiment() {
                                       1 << 20,
                                       1048560,
                                       20,
+                                      22,
                                       0.5,
                                       0.25,
                                       0.75,
@@ -105,6 +106,9 @@ NcclExperiment SampleNccl() {
   nccl.gpu_pci_address = "0000:53:00.0";
   nccl.measured = SampleExperiment().measured;
   nccl.settings = {{"NCCL_DEBUG", "INFO", "dlc-probe"}};
+  nccl.replaced_settings = {{"NCCL_DEBUG", "WARN", "/etc/nccl.conf"}};
+  nccl.reached = {"timed", "all_reduce", 1 << 20, true, 7};
+  nccl.ras = std::string("{}");
   NcclLog log;
   log.bytes = 1;
   log.lines = 2;
@@ -136,6 +140,9 @@ NcclExperiment SampleNccl() {
   nccl.mapped_libraries = {"/lib/libnccl.so.2"};
   nccl.interfaces_before = std::vector<InterfaceBytes>{{"eth0", 1, 2}};
   nccl.interfaces_after = Error{ErrorCode::kNotFound, "gone", ""};
+  nccl.efa_counters_before =
+      std::vector<EfaPortCounters>{{"rdmap0s6", 10, 20, {{"send_bytes", 10}, {"send_wrs", 0}}}};
+  nccl.efa_counters_after = NotLookedAt{"no EFA device", ""};
   return nccl;
 }
 

@@ -160,6 +160,21 @@ TEST_CASE("rendezvous: a rank that dies later is named to those who wait and to 
   CHECK(members[0]->Get(1, "k", Deadline::After(kPlenty)).value() == "v");
 }
 
+TEST_CASE("rendezvous: whoever asks is told who was lost") {
+  const MeetingPoint point(4);
+  auto members = JoinAll(point, {0, 1, 2, 3});
+  CHECK(members[0]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
+  members[1].reset();  // with a goodbye
+  CHECK(members[0]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
+  auto waiting = std::async(std::launch::async,
+                            [&] { return members[0]->LookForLost(Deadline::After(kPlenty)); });
+  members[2]->Abandon();
+  CHECK(waiting.get().error().message == "rank 2 on host-2 was lost");
+  CHECK(members[3]->LookForLost(Deadline::After(kPlenty)).error().message ==
+        "rank 2 on host-2 was lost");
+  CHECK(members[0]->connected());
+}
+
 TEST_CASE("rendezvous: a rank that said goodbye is told apart from a lost one") {
   const MeetingPoint point(2);
   auto members = JoinAll(point, {0, 1});

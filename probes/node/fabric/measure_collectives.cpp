@@ -194,6 +194,7 @@ class RowRun {
     row.ranks = communicator_.size();
     row.size_bytes = static_cast<std::int64_t>(shape_.size_bytes);
     row.iterations = options_.iterations;
+    row.operations = 1 + options_.warm_up + options_.iterations;  // the first is the checked one
     row.min_seconds = seconds;
     row.wrong_from.assign(Reduces(collective_) ? 0 : size, 0);
     for (std::size_t i = 0; i < all.size(); i += mine.size()) {

@@ -19,6 +19,7 @@ bool Sums(Collective collective) {
 /// Operations that are put into the stream before the last is waited for: a stream that is full
 /// blocks its caller, and so would one whose other rank is lost. nccl-tests' default is 20.
 constexpr int kMostInFlight = 128;
+constexpr int kChecks = 1;  ///< operations of each row whose result is compared
 
 /// Both buffers of a rank, as large as the largest size.
 struct Buffers {
@@ -38,7 +39,7 @@ class NcclRow {
  public:
   NcclRow(NcclGroup& group, RankGpu& gpu, Exchange& exchange, const NcclOptions& options,
           const Buffers& buffers, Collective collective, const RowShape& shape, bool in_place,
-          Deadline deadline)
+          Deadline deadline, NcclProgress& reached)
       : group_(group),
         gpu_(gpu),
         exchange_(exchange),
@@ -48,28 +49,41 @@ class NcclRow {
         shape_(shape),
         in_place_(in_place),
         deadline_(deadline),
+        reached_(reached),
         element_(ElementBytes(options.type)),
         wrong_from_(static_cast<std::size_t>(group.Size())) {}
 
-  Result<void> WarmUp() { return OperateTimes(options_.warm_up); }
+  Result<void> WarmUp() {
+    Enter("warm-up");
+    return OperateTimes(options_.warm_up);
+  }
 
   Result<CollectiveMeasurement> Run() {
+    Enter("check");
     if (auto checked = CheckOnce(); !checked) {
       return checked.error();
     }
+    Enter("barrier");
     if (auto met = exchange_.Barrier(deadline_); !met) {
       return met.error();
     }
+    Enter("timed");
     const auto start = std::chrono::steady_clock::now();
     if (auto done = OperateTimes(options_.iterations); !done) {
       return done.error();
     }
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     own_.seconds = elapsed.count() / std::max(options_.iterations, 1);
+    Enter("gather");
     return Summarise();
   }
 
  private:
+  void Enter(const char* phase) {
+    reached_.phase = phase;
+    reached_.started = 0;
+  }
+
   std::size_t Rank() const { return static_cast<std::size_t>(group_.Rank()); }
 
   /// Of iteration `i`: so that small messages do not meet the same cache lines each time.
@@ -92,6 +106,7 @@ class NcclRow {
   }
 
   Result<void> Operate(int i) {
+    ++reached_.started;
     return group_.Start(collective_, Input(i), Output(i), shape_, options_.type, deadline_);
   }
 
@@ -219,6 +234,7 @@ class NcclRow {
     row.ranks = group_.Size();
     row.size_bytes = static_cast<std::int64_t>(shape_.size_bytes);
     row.iterations = options_.iterations;
+    row.operations = kChecks + options_.iterations + (in_place_ ? 0 : options_.warm_up);
     row.wrong_from.assign(Sums(collective_) ? 0 : wrong_from_.size(), 0);
     return row;
   }
@@ -232,6 +248,7 @@ class NcclRow {
   RowShape shape_;
   bool in_place_;
   Deadline deadline_;
+  NcclProgress& reached_;
   std::size_t element_;
   OwnRow own_;
   std::vector<std::int64_t> wrong_from_;
@@ -252,6 +269,14 @@ Result<Buffers> MakeBuffers(NcclGroup& group, const NcclOptions& options) {
   return buffers;
 }
 
+/// "all_reduce of 8 bytes in place, timed: ..."
+Error Where(const NcclProgress& reached, Error error) {
+  error.message = reached.collective + " of " + std::to_string(reached.asked_bytes) + " bytes " +
+                  (reached.in_place ? "in" : "out of") + " place, " + reached.phase + ": " +
+                  error.message;
+  return error;
+}
+
 /// Distinct boot ids; and whether some machine has more of the ranks than CPUs for them.
 std::pair<int, bool> Machines(const std::vector<FabricRank>& ranks) {
   std::map<std::string, std::pair<int, int>> on;  // ranks, CPUs
@@ -270,7 +295,7 @@ std::pair<int, bool> Machines(const std::vector<FabricRank>& ranks) {
 
 FabricMeasurements MeasureNccl(NcclGroup& group, RankGpu& gpu, Exchange& exchange,
                                const std::vector<FabricRank>& ranks, const NcclOptions& options,
-                               Deadline deadline) {
+                               Deadline deadline, NcclProgress& reached) {
   FabricMeasurements measured;
   measured.ranks = ranks;
   const auto buffers = MakeBuffers(group, options);
@@ -280,14 +305,19 @@ FabricMeasurements MeasureNccl(NcclGroup& group, RankGpu& gpu, Exchange& exchang
   }
   const auto [machines, crowded] = Machines(ranks);
   const auto row_of = [&](Collective collective, std::size_t asked, bool in_place) {
+    reached = {"", std::string(CollectiveName(collective)), static_cast<std::int64_t>(asked),
+               in_place, 0};
     return NcclRow(group, gpu, exchange, options, *buffers, collective,
                    ShapeOfRow(collective, asked, ElementBytes(options.type), group.Size()),
-                   in_place, deadline.Within(options.row_limit));
+                   in_place, deadline.Within(options.row_limit), reached);
   };
   for (const Collective collective : options.collectives) {
+    if (options.on_collective) {
+      options.on_collective(std::string(CollectiveName(collective)));
+    }
     for (const std::size_t asked : options.sizes_bytes) {
       if (const auto warm = row_of(collective, asked, false).WarmUp(); !warm) {
-        measured.stopped_by = warm.error();
+        measured.stopped_by = Where(reached, warm.error());
         return measured;
       }
     }
@@ -298,7 +328,7 @@ FabricMeasurements MeasureNccl(NcclGroup& group, RankGpu& gpu, Exchange& exchang
         }
         auto row = row_of(collective, asked, in_place).Run();
         if (!row) {
-          measured.stopped_by = std::move(row).error();
+          measured.stopped_by = Where(reached, std::move(row).error());
           return measured;
         }
         row->asked_bytes = static_cast<std::int64_t>(asked);
@@ -308,6 +338,7 @@ FabricMeasurements MeasureNccl(NcclGroup& group, RankGpu& gpu, Exchange& exchang
       }
     }
   }
+  reached = {"done", "", 0, false, 0};
   return measured;
 }
 

@@ -89,7 +89,8 @@ Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introdu
 
 Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi> api, RankGpu& gpu,
                                                    Exchange& exchange, Deadline deadline,
-                                                   Deadline end_by) {
+                                                   Deadline end_by,
+                                                   const std::function<void()>& before_abort) {
   nccl_abi::UniqueId id{};
   std::string mine;
   if (exchange.rank() == 0) {
@@ -115,6 +116,9 @@ Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi
   }
   const int code = group->api_->init_rank(&group->comm_, group->size_, id, group->rank_, &config);
   if (const auto done = group->Settle(code, "ncclCommInitRankConfig", deadline); !done) {
+    if (done.error().code == ErrorCode::kTimedOut) {
+      before_abort();
+    }
     return done.error();
   }
   return group;

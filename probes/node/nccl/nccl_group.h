@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,10 +37,12 @@ Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introdu
 /// operation into the GPU's stream, and WaitIdle polls. After an error no call works any more.
 class NcclGroup {
  public:
-  /// All ranks together, by `deadline`; `end_by` is for the destructor.
+  /// All ranks together, by `deadline`; `end_by` is for the destructor. `before_abort` is called
+  /// where the communicator was not made in time, and is still there.
   static Result<std::unique_ptr<NcclGroup>> Open(std::shared_ptr<const NcclApi> api, RankGpu& gpu,
                                                  Exchange& exchange, Deadline deadline,
-                                                 Deadline end_by);
+                                                 Deadline end_by,
+                                                 const std::function<void()>& before_abort);
   /// Finalizes; after an error aborts. Waits for that until `end_by` and no more than some seconds,
   /// then leaves it to the end of the process.
   ~NcclGroup();

@@ -9,9 +9,11 @@
 #include <array>
 #include <fstream>
 #include <set>
+#include <span>
 #include <sstream>
 #include <utility>
 
+#include "probes/node/nccl/nccl_settings.h"
 #include "probes/node/sha256/sha256.h"
 #include "probes/observations/nccl_log.h"
 
@@ -19,8 +21,10 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kMostSettings = 256;
+constexpr std::array<std::string_view, 7> kLibraries = {
+    "libnccl", "libfabric", "libefa", "libibverbs", "libcuda.so", "libgdrapi", "libaws-ofi"};
 
-bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view> prefixes) {
+bool StartsWithAny(std::string_view text, std::span<const std::string_view> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
@@ -55,19 +59,15 @@ Result<NcclLogCapture> NcclLogCapture::Start() {
   if (!file) {
     return Error{ErrorCode::kUnavailable, "cannot make a file in memory for the log of NCCL", ""};
   }
-  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
-  const std::array<std::pair<const char*, const char*>, 3> ours = {
-      {{"NCCL_DEBUG", "INFO"},
-       {"NCCL_DEBUG_SUBSYS", "INIT,NET,ENV"},
-       {"NCCL_DEBUG_FILE", path.c_str()}}};
-  for (const auto& [name, value] : ours) {
-    setenv(name, value, 1);  // NOLINT(concurrency-mt-unsafe): the one thread there is
-  }
-  return NcclLogCapture(std::move(file));
+  NcclLogCapture capture(std::move(file));
+  SetNcclSettings(capture.Settings());
+  return capture;
 }
 
-bool NcclLogCapture::SetByUs(std::string_view name) {
-  return name == "NCCL_DEBUG" || name == "NCCL_DEBUG_SUBSYS" || name == "NCCL_DEBUG_FILE";
+std::vector<NcclSetting> NcclLogCapture::Settings() const {
+  return {{"NCCL_DEBUG", "INFO", "dlc-probe"},
+          {"NCCL_DEBUG_SUBSYS", "INIT,NET,ENV", "dlc-probe"},
+          {"NCCL_DEBUG_FILE", "/proc/self/fd/" + std::to_string(file_.get()), "dlc-probe"}};
 }
 
 NcclLogCapture::Seen NcclLogCapture::Read() const {
@@ -96,9 +96,8 @@ std::vector<NcclSetting> NcclSettings(const char* const* environment,
   std::set<std::string> known;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry = *environment;
-    if (StartsWithAny(entry, {"NCCL_", "OFI_NCCL_", "FI_"})) {
-      const bool ours = NcclLogCapture::SetByUs(entry.substr(0, entry.find('=')));
-      AddSetting(entry, ours ? "dlc-probe" : "environment", known, settings);
+    if (StartsWithAny(entry, kNcclPrefixes)) {
+      AddSetting(entry, "environment", known, settings);
     }
   }
   for (const std::string& path : files) {
@@ -141,8 +140,7 @@ std::vector<std::string> MappedNcclLibraries(const std::string& maps) {
     }
     const std::string path = line.substr(slash);
     const std::string name = path.substr(path.rfind('/') + 1);
-    if (StartsWithAny(name, {"libnccl", "libfabric", "libefa", "libibverbs", "libcuda.so",
-                             "libgdrapi", "libaws-ofi"})) {
+    if (StartsWithAny(name, kLibraries)) {
       found.insert(path);
     }
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "probes/node/unique_fd.h"
@@ -25,8 +24,8 @@ class NcclLogCapture {
   };
   /// What NCCL has written so far.
   Seen Read() const;
-  /// Whether Start sets this variable.
-  static bool SetByUs(std::string_view name);
+  /// What Start has set.
+  std::vector<NcclSetting> Settings() const;
 
  private:
   explicit NcclLogCapture(UniqueFd file) : file_(std::move(file)) {}
@@ -34,7 +33,8 @@ class NcclLogCapture {
 };
 
 /// NCCL_*, OFI_NCCL_* and FI_* of the environment, and NCCL's of its configuration files where the
-/// environment does not have them, sorted by name. `files` in order of precedence.
+/// environment does not have them, sorted by name; whose they are, nobody here knows. `files` in
+/// order of precedence.
 std::vector<NcclSetting> NcclSettings(const char* const* environment,
                                       const std::vector<std::string>& files);
 /// Where NCCL looks: NCCL_CONF_FILE or ~/.nccl.conf, then /etc/nccl.conf.

@@ -231,15 +231,31 @@ void Groups::Get(PeerId peer, int rank, std::string_view key, Deadline deadline)
   if (place == nullptr) {
     return;
   }
-  if (rank < 0 || rank >= size_) {
+  if (rank != kAnyRank && (rank < 0 || rank >= size_)) {
     return Answer(peer, {ErrorCode::kInternal, "no rank " + std::to_string(rank), ""});
   }
   place->group->getting.push_back({{peer, deadline}, rank, std::string(key)});
   AnswerGets(*place->group);
 }
 
+/// True: answered.
+bool Groups::TellOfLost(const Group& group, PeerId peer) {
+  for (int rank = 0; rank < size_; ++rank) {
+    const Member& member = group.members[static_cast<std::size_t>(rank)];
+    if (member.left && !member.said_goodbye) {
+      Answer(peer, {ErrorCode::kUnavailable, RankText(group, rank) + " was lost",
+                    "look at that rank's own output and at its pod's last state"});
+      return true;
+    }
+  }
+  return false;
+}
+
 void Groups::AnswerGets(Group& group) {
   std::erase_if(group.getting, [&](const Getting& wish) {
+    if (wish.rank == kAnyRank) {
+      return TellOfLost(group, wish.waiter.peer);
+    }
     const Member& member = group.members[static_cast<std::size_t>(wish.rank)];
     const auto value = member.values.find(wish.key);
     if (value != member.values.end()) {
@@ -311,6 +327,10 @@ void Groups::ExpireGroup(Group& group) {
   std::erase_if(group.getting, [&](const Getting& wish) {
     if (!wish.waiter.deadline.Passed()) {
       return false;
+    }
+    if (wish.rank == kAnyRank) {
+      Answer(wish.waiter.peer, {ErrorCode::kTimedOut, "no rank is known to be lost", ""});
+      return true;
     }
     Answer(wish.waiter.peer,
            Missing(group, "did not give its " + wish.key + " in time", {wish.rank}));

@@ -32,6 +32,9 @@ inline constexpr std::size_t kMaxJoinBytes = 1024;
 inline constexpr std::size_t kMaxMessageBytes = 16U << 20U;
 inline constexpr std::size_t kMaxNameBytes = 256;
 
+/// In a kGet: no value of any rank, but word of the first that is lost.
+inline constexpr int kAnyRank = -1;
+
 enum class Kind : std::uint8_t {
   // from a rank
   kJoin = 'J',

@@ -242,6 +242,13 @@ Result<void> Rendezvous::Barrier(Deadline deadline) {
   return answers ? Result<void>() : Result<void>(answers.error());
 }
 
+Result<void> Rendezvous::LookForLost(Deadline deadline) {
+  const auto nobody = Get(kAnyRank, "", deadline);
+  return !nobody && connected() && nobody.error().code == ErrorCode::kUnavailable
+             ? Result<void>(nobody.error())
+             : Result<void>();
+}
+
 Result<void> Rendezvous::Put(std::string_view key, std::string_view value, Deadline deadline) {
   if (value.size() > kMaxMessageBytes) {
     return Error{ErrorCode::kInternal,

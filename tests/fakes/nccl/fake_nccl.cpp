@@ -5,8 +5,13 @@
 //   FAKE_NCCL_OLD_RANK      this RANK has another version
 //   FAKE_NCCL_CORRUPT_RANK  this RANK gets one wrong element from every operation
 //   FAKE_NCCL_STOP_RANK     this RANK never does its operations
+//   FAKE_NCCL_DIE_RANK      this RANK dies in an operation
+//   FAKE_NCCL_AFTER         so many operations after the first, for the two above (0)
+//   FAKE_NCCL_NO_INIT_RANK  this RANK's communicator is never made
 //   FAKE_NCCL_WITHOUT_LOG   it writes none
+//   FAKE_NCCL_ENVIRONMENT   a directory, for the environment of each RANK when it is loaded
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,6 +79,19 @@ void Log(const char* format, ...) {
   std::fprintf(file, "fake-host:%d:%d [0] NCCL INFO %s\n", getpid(), getpid(), line);
 }
 
+/// As soon as it is loaded, before anything asks it for something.
+const bool g_environment_written = [] {
+  const std::string directory = Setting("FAKE_NCCL_ENVIRONMENT");
+  if (directory.empty()) {
+    return false;
+  }
+  std::FILE* file = std::fopen((directory + "/" + Setting("RANK")).c_str(), "w");
+  for (char** entry = environ; file != nullptr && *entry != nullptr; ++entry) {
+    std::fwrite(*entry, 1, std::strlen(*entry) + 1, file);
+  }
+  return file != nullptr && std::fclose(file) == 0;
+}();
+
 std::size_t Bytes(std::size_t count, int type) {
   return count * (type == kBfloat16 ? 2 : 4);
 }
@@ -85,6 +103,7 @@ struct Comm {
   std::atomic<bool> aborted{false};
   std::atomic<bool> ready{false};
   bool connected = false;
+  int operations = 0;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> jobs;
@@ -113,6 +132,10 @@ struct Comm {
       }
     }
   }
+  void WaitForAbort() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return aborted.load(); });
+  }
   void Meet() {
     const unsigned mine = shared->arrivals.fetch_add(1);
     const auto ranks = static_cast<unsigned>(size);
@@ -122,10 +145,12 @@ struct Comm {
   }
   /// Everybody's input becomes everybody's to read.
   void Exchange(const void* send, std::size_t bytes, const std::function<void()>& take) {
-    if (IsFor("FAKE_NCCL_STOP_RANK")) {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return aborted.load(); });
-      return;
+    const bool far_enough = operations++ >= std::stoi(Setting("FAKE_NCCL_AFTER", "0"));
+    if (far_enough && IsFor("FAKE_NCCL_DIE_RANK")) {
+      raise(SIGKILL);
+    }
+    if (far_enough && IsFor("FAKE_NCCL_STOP_RANK")) {
+      return WaitForAbort();
     }
     std::memcpy(shared->data[rank], send, bytes);
     Meet();
@@ -239,6 +264,9 @@ int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
   *out = comm;
   comm->thread = std::thread([comm] { comm->Serve(); });
   comm->Add([comm, path = std::string(id.internal)] {
+    if (IsFor("FAKE_NCCL_NO_INIT_RANK")) {
+      return comm->WaitForAbort();
+    }
     comm->Meet();
     unlink(path.c_str());
     Log("ncclCommInitRankConfig comm 0xfa4e rank %d nranks %d cudaDev 0 - Init COMPLETE",
