@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "checks/wording.h"
+
 namespace dlc {
 namespace {
 
@@ -21,16 +23,6 @@ std::set<std::string> NamesIn(const CheckpointTree& tree) {
     names.insert(".metadata");
   }
   return names;
-}
-
-std::string Some(const Texts& items) {
-  constexpr std::size_t kNamed = 5;
-  std::string text;
-  for (std::size_t i = 0; i < items.size() && i < kNamed; ++i) {
-    text += (i == 0 ? "" : ", ") + items[i];
-  }
-  return items.size() <= kNamed ? text
-                                : text + " and " + std::to_string(items.size() - kNamed) + " more";
 }
 
 /// Names that some rank sees and another does not.
@@ -56,7 +48,7 @@ void JudgeNames(const Results& results, const Subject& subject, Judge& judge) {
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "every rank sees the same files";
     finding.actual = (disjoint ? "node-local: no file is seen by all ranks; "
-                               : "only some ranks see " + Some(missing) + "; ") +
+                               : "only some ranks see " + NameSome(missing) + "; ") +
                      counts;
     finding.reason.message = finding.actual;
   }
@@ -87,7 +79,7 @@ void JudgeContent(const Results& results, const Subject& subject, Judge& judge) 
                                     names, "", "observation:checkpoint_ranks.checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "every rank reads the same bytes under one name";
-    finding.actual = "two file systems: " + Some(names) + " differ from rank to rank";
+    finding.actual = "two file systems: " + NameSome(names) + " differ from rank to rank";
     finding.reason.message = finding.actual;
   }
 }
@@ -120,7 +112,7 @@ void JudgeComplete(const Results& results, int workers, const Subject& subject, 
         (published ? std::string()
                    : std::string("not published: no .metadata, so the save did not end")) +
         (published || missing.empty() ? "" : "; ") +
-        (missing.empty() ? "" : "incomplete: no shard of " + Some(missing));
+        (missing.empty() ? "" : "incomplete: no shard of " + NameSome(missing));
     finding.reason.message = finding.actual;
   } else if (finding.verdict == Verdict::kPass && workers == 0) {
     finding.notes.emplace_back(

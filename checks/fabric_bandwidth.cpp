@@ -62,24 +62,6 @@ bool Demands(const FabricPolicy& policy) {
          !policy.min_bus_bandwidth.empty();
 }
 
-void JudgeNoRanks(const Observations& observations, const Policy& policy, Judge& judge) {
-  const Observed<RankRun>& ranks = observations.nccl_ranks;
-  const Subject subject{"run", "ranks"};
-  if (ranks.seen()) {
-    judge.Unknown(kRightData, subject, {"not-looked-at", "the run had no ranks", ""});
-    return;
-  }
-  const bool not_asked =
-      ranks.not_looked_at() && ranks.why_not().blocked_by.empty() && !observations.run.interrupted;
-  if (not_asked && !Demands(policy.fabric)) {
-    judge.NotApplicable(kRightData, subject,
-                        "no ranks ran (" + ranks.why_not().reason +
-                            "), and the policy demands nothing that they would show");
-    return;
-  }
-  judge.Unseen(kRightData, subject, "what the ranks move", ranks);
-}
-
 /// A wrong element is wrong, however early the run ended; right ones are only all if it ended well.
 void JudgeData(Context& context, const Subject& subject, const FabricRows& rows,
                const std::string& wrong_text, std::vector<Assertion> assertions,
@@ -281,8 +263,8 @@ void JudgeRanks(Context& context) {
 std::vector<Finding> JudgeFabricBandwidth(const Observations& observations, const Policy& policy) {
   Judge judge(kFabricBandwidth, policy);
   const Observed<RankRun>& ranks = observations.nccl_ranks;
-  if (!ranks.seen() || ranks.value().ranks.empty()) {
-    JudgeNoRanks(observations, policy, judge);
+  if (JudgeWithoutRanks(observations, ranks, kRightData, "what the ranks move",
+                        Demands(policy.fabric) ? "" : kNothingDemanded, judge)) {
     return judge.Take();
   }
   const RankRun& run = ranks.value();

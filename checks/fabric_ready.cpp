@@ -10,6 +10,7 @@
 #include "checks/pod_devices.h"
 #include "checks/pod_resources.h"
 #include "checks/ray_cluster_view.h"
+#include "checks/wording.h"
 
 namespace dlc {
 
@@ -109,43 +110,19 @@ struct Context {
   std::string LimitMetric() const { return "limits[" + Resource() + "]"; }
 };
 
-void JudgePlacement(Context& context, const RayUnit& unit, const ResourceAsk& ask) {
-  if (!ask.Misplaced()) {
-    return;
-  }
-  Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
-                                          {{context.LimitMetric() + " of containers[0]", Op::kGe,
-                                            std::int64_t{1}, ask.limit, "", "constant"}});
-  if (ask.elsewhere.empty()) {
-    finding.notes.push_back("there is a request of " + AssertedValueText(ask.request) +
-                            " without a limit");
-  }
-  for (const std::string& holder : ask.elsewhere) {
-    finding.notes.push_back("the limit is on " + holder);
-  }
-}
-
 bool NamesEfaProvider(const PodSpec& spec) {
   const EnvVar* variable = RayEnv(spec, "FI_PROVIDER");
   return variable != nullptr && variable->value == "efa";
-}
-
-std::string ClaimsText(const PodSpec& spec) {
-  std::string text;
-  for (const std::string& claim : spec.resource_claims) {
-    text += (text.empty() ? "" : ", ") + claim;
-  }
-  return text;
 }
 
 /// True when the limit could be judged: the rules about its size make sense then.
 bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask,
                    const UnitNodes& nodes) {
   const bool none = ask.Count() == 0 && !std::holds_alternative<std::string>(ask.limit);
-  if (none && !unit.spec->resource_claims.empty()) {
+  if (const auto& claims = unit.spec->resource_claims; none && !claims.empty()) {
     context.judge.Unknown(kEfaLimit, unit.subject,
                           {"unsupported",
-                           "the pod has resource claims (" + ClaimsText(*unit.spec) +
+                           "the pod has resource claims (" + NameSome(claims, claims.size()) +
                                "): with the EFA DRA driver devices come by claim, and this version "
                                "does not read claims",
                            ""});
@@ -284,7 +261,9 @@ void JudgeZones(Context& context, const RayClusterView& view, const std::set<con
 /// A worker group, or a worker pod: both are judged, the pod being what really runs.
 void JudgeUnit(Context& context, const RayUnit& unit, const UnitNodes& nodes) {
   const ResourceAsk ask = AskFor(*unit.spec, context.Resource());
-  JudgePlacement(context, unit, ask);
+  if (ask.Misplaced()) {
+    JudgeMisplaced(context.judge, kLimitInRayContainer, unit.subject, context.Resource(), ask);
+  }
   const bool judged = JudgeEfaLimit(context, unit, ask, nodes);
   if (unit.pod != nullptr && unit.group != nullptr) {
     return;  // sizes and volumes were told of its group

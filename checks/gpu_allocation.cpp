@@ -124,16 +124,7 @@ struct Context {
 void JudgeLimit(Context& context, const RayUnit& unit) {
   const ResourceAsk ask = AskFor(*unit.spec, context.Resource());
   if (ask.Misplaced()) {
-    Finding& finding = context.judge.Decide(kLimitInRayContainer, unit.subject,
-                                            {{context.LimitMetric() + " of containers[0]", Op::kGe,
-                                              std::int64_t{1}, ask.limit, "", "constant"}});
-    if (ask.elsewhere.empty()) {
-      finding.notes.push_back("there is a request of " + AssertedValueText(ask.request) +
-                              " without a limit");
-    }
-    for (const std::string& holder : ask.elsewhere) {
-      finding.notes.push_back("the limit is on " + holder);
-    }
+    JudgeMisplaced(context.judge, kLimitInRayContainer, unit.subject, context.Resource(), ask);
   } else if (ask.Count() > 0) {
     std::vector<Assertion> assertions = {{context.LimitMetric() + " of containers[0]", Op::kGe,
                                           std::int64_t{1}, ask.limit, "", "constant"}};
@@ -200,22 +191,17 @@ void JudgeHead(Context& context, const RayUnit& unit) {
         variable == nullptr ? AssertedValue() : AssertedValue(variable->value), "", "constant"}});
 }
 
-AssertedValue FlagValue(const std::string& text) {
-  const auto whole = WholeQuantity({{"num-gpus", text}}, "num-gpus");
-  return whole ? AssertedValue(*whole) : AssertedValue(text);
-}
-
 void JudgeFlag(Context& context, const RayUnit& unit) {
-  const auto flag = unit.group->ray_start_params.find("num-gpus");
+  const AssertedValue flag = QuantityValue(unit.group->ray_start_params, "num-gpus");
   const AssertedValue allotted = AllottedGpus(*unit.spec, context.Resource());
   const auto decide = [&](AssertedValue observed) -> Finding& {
     return context.judge.Decide(kRayFlag, unit.subject,
                                 {{"num-gpus", Op::kEq, allotted, std::move(observed), "",
                                   "observation:cluster.rayClusters"}});
   };
-  const bool stated = flag != unit.group->ray_start_params.end();
+  const bool stated = !std::holds_alternative<std::monostate>(flag);
   if (stated) {
-    decide(FlagValue(flag->second));
+    decide(flag);
   } else if (const DerivedGpuFlag derived = KubeRayGpuFlag(*unit.spec); !derived.resource.empty()) {
     decide(derived.count)
         .notes.push_back("num-gpus is not set: KubeRay passes limits[" + derived.resource + "]");
@@ -223,9 +209,9 @@ void JudgeFlag(Context& context, const RayUnit& unit) {
     context.judge.NotApplicable(kRayFlag, unit.subject, "neither num-gpus nor a GPU limit is set");
   }
   if (AllottedGpuCount(*unit.spec, context.Resource()) == 0) {
-    context.judge.Decide(kRayFlagStated, unit.subject,
-                         {{"num-gpus without a GPU limit", Op::kEq, std::int64_t{0},
-                           stated ? FlagValue(flag->second) : AssertedValue(), "", "constant"}});
+    context.judge.Decide(
+        kRayFlagStated, unit.subject,
+        {{"num-gpus without a GPU limit", Op::kEq, std::int64_t{0}, flag, "", "constant"}});
   }
 }
 

@@ -23,19 +23,6 @@ Observed<GpuNode> LastLook(const RankReport& report) {
   return seen->gpu_node.back().seen;
 }
 
-/// A pod's host name is its name.
-std::optional<std::int64_t> AllottedTo(const std::vector<RayClusterView>& views,
-                                       const std::string& host, const std::string& resource) {
-  for (const RayClusterView& view : views) {
-    for (const RayUnit& unit : view.pods) {
-      if (unit.pod != nullptr && unit.pod->name == host) {
-        return AllottedGpuCount(*unit.spec, resource);
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 /// Anything that the container runtime puts into a container with GPUs.
 bool HasSignOfGpu(const GpuNode& node) {
   const auto* files = node.device_files.get();
@@ -110,7 +97,9 @@ std::vector<GpuRankView> GpuRanksOf(const Observations& observations, const Poli
     view.node = std::move(nodes[i].seen);
     view.after = LastLook(report);
     view.compute = std::move(computes[i].seen);
-    view.allotted = AllottedTo(clusters, view.host, policy.gpu.resource);
+    if (const PodSpec* spec = SpecOfHost(clusters, view.host)) {
+      view.allotted = AllottedGpuCount(*spec, policy.gpu.resource);
+    }
     views.push_back(std::move(view));
   }
   return views;
@@ -210,28 +199,12 @@ bool IsOfModel(std::string_view gpu_name, std::string_view model) {
 bool JudgeWithoutGpuRanks(const Observations& observations, const Policy& policy,
                           std::string_view rule, std::string_view what, Judge& judge) {
   const Observed<RankRun>& ranks = observations.gpu_ranks;
-  const Subject subject{"run", "ranks"};
   if (policy.gpu.devices == "no") {
-    judge.NotApplicable(rule, subject, "the policy asks for no GPU (gpu.devices: no)");
+    judge.NotApplicable(rule, {"run", "ranks"}, "the policy asks for no GPU (gpu.devices: no)");
     return true;
   }
-  if (ranks.seen() && !ranks.value().ranks.empty()) {
-    return false;
-  }
-  if (ranks.seen()) {
-    judge.Unknown(rule, subject, {"not-looked-at", "the run had no ranks", ""});
-    return true;
-  }
-  const bool not_asked =
-      ranks.not_looked_at() && ranks.why_not().blocked_by.empty() && !observations.run.interrupted;
-  if (not_asked && !DemandsGpuRanks(policy.gpu)) {
-    judge.NotApplicable(rule, subject,
-                        "no ranks ran (" + ranks.why_not().reason +
-                            "), and the policy demands nothing that they would show");
-  } else {
-    judge.Unseen(rule, subject, what, ranks);
-  }
-  return true;
+  return JudgeWithoutRanks(observations, ranks, rule, what,
+                           DemandsGpuRanks(policy.gpu) ? "" : kNothingDemanded, judge);
 }
 
 }  // namespace dlc

@@ -1,11 +1,11 @@
 #include "checks/image_placement.h"
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "checks/image_references.h"
+#include "checks/node_fit.h"
 #include "checks/wording.h"
 
 namespace dlc {
@@ -112,10 +112,7 @@ void JudgeArchitecture(const Observations& o, const Policy& policy, const RayPod
     judge.Unseen(kNodeArchitecture.id, all, "the image's config", o.served_image.value().config);
     return;
   }
-  std::map<std::string, const Node*> nodes;
-  for (const Node& node : o.cluster.nodes.value()) {
-    nodes.emplace(node.name, &node);
-  }
+  const NodesByName nodes = IndexNodes(o.cluster.nodes.value());
   std::set<std::string> judged;
   for (const RayPodGroup& group : pods->groups) {
     for (const Pod* pod : group.pods) {

@@ -158,6 +158,20 @@ NodesByName IndexNodes(const std::vector<Node>& nodes) {
   return index;
 }
 
+void JudgeMisplaced(Judge& judge, std::string_view rule, const Subject& subject,
+                    const std::string& resource, const ResourceAsk& ask) {
+  Finding& finding = judge.Decide(rule, subject,
+                                  {{"limits[" + resource + "] of containers[0]", Op::kGe,
+                                    std::int64_t{1}, ask.limit, "", "constant"}});
+  if (ask.elsewhere.empty()) {
+    finding.notes.push_back("there is a request of " + AssertedValueText(ask.request) +
+                            " without a limit");
+  }
+  for (const std::string& holder : ask.elsewhere) {
+    finding.notes.push_back("the limit is on " + holder);
+  }
+}
+
 void JudgeAllocatable(Judge& judge, std::string_view rule, const std::string& resource,
                       const std::vector<RayClusterView>& views,
                       const Observed<std::vector<Node>>& nodes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/pod_resources.h"
 #include "checks/ray_cluster_view.h"
 #include "probes/observations/cluster.h"
 
@@ -33,6 +34,11 @@ std::string WhyNoneFits(const PodSpec& spec, const Fit& fit);
 
 using NodesByName = std::map<std::string_view, const Node*>;
 NodesByName IndexNodes(const std::vector<Node>& nodes);
+
+/// A resource that the pod asks for otherwise than by a limit of the Ray container. Precondition:
+/// ask.Misplaced().
+void JudgeMisplaced(Judge& judge, std::string_view rule, const Subject& subject,
+                    const std::string& resource, const ResourceAsk& ask);
 
 /// Whether nodes offer what the clusters' worker pods reserve of `resource`. Scheduled pods are
 /// summed per node; a group whose pods are not all scheduled is held against the nodes that it fits

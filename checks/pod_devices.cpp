@@ -164,36 +164,9 @@ void JudgePod(PodView& pod) {
   }
 }
 
-/// A pod's host name is its name.
-const PodSpec* SpecOf(const std::vector<RayClusterView>& views, const std::string& host) {
-  for (const RayClusterView& view : views) {
-    for (const RayUnit& unit : view.pods) {
-      if (unit.pod != nullptr && unit.pod->name == host) {
-        return unit.spec;
-      }
-    }
-  }
-  return nullptr;
-}
-
 std::string HostOf(const RankReport& report) {
   const RankObservations* seen = report.seen.get();
   return seen == nullptr ? "" : seen->facts.host;
-}
-
-void JudgeUnseenRanks(const Observations& observations, Judge& judge) {
-  const Observed<RankRun>& ranks = observations.nccl_ranks;
-  const Subject subject{"run", "ranks"};
-  if (ranks.seen()) {
-    judge.Unknown(kDevicesInPod, subject, {"not-looked-at", "the run had no ranks", ""});
-  } else if (ranks.not_looked_at() && ranks.why_not().blocked_by.empty() &&
-             !observations.run.interrupted) {
-    judge.NotApplicable(kDevicesInPod, subject,
-                        "no ranks ran (" + ranks.why_not().reason +
-                            "): this is about what they ask for, not about what pods hold");
-  } else {
-    judge.Unseen(kDevicesInPod, subject, "what the pods hold", ranks);
-  }
 }
 
 }  // namespace
@@ -201,8 +174,8 @@ void JudgeUnseenRanks(const Observations& observations, Judge& judge) {
 void JudgePodDevices(const Observations& observations, const Policy& policy,
                      const std::vector<RayClusterView>& views, Judge& judge) {
   const Observed<RankRun>& ranks = observations.nccl_ranks;
-  if (!ranks.seen() || ranks.value().ranks.empty()) {
-    JudgeUnseenRanks(observations, judge);
+  if (JudgeWithoutRanks(observations, ranks, kDevicesInPod, "what the pods hold",
+                        ": this is about what they ask for, not about what pods hold", judge)) {
     return;
   }
   std::set<std::string> told;
@@ -216,7 +189,7 @@ void JudgePodDevices(const Observations& observations, const Policy& policy,
     }
     const std::string host = HostOf(ranks.value().ranks[i]);
     if (host.empty() || told.insert(host).second) {
-      PodView pod{policy, subject, result.seen.value(), SpecOf(views, host), judge};
+      PodView pod{policy, subject, result.seen.value(), SpecOfHost(views, host), judge};
       JudgePod(pod);
     }
   }

@@ -26,6 +26,28 @@ std::string RankNames(const RankRun& run, const std::vector<int>& ranks) {
   return text;
 }
 
+bool JudgeWithoutRanks(const Observations& observations, const Observed<RankRun>& ranks,
+                       std::string_view rule, std::string_view what, std::string_view if_not_asked,
+                       Judge& judge) {
+  const Subject subject{"run", "ranks"};
+  if (ranks.seen()) {
+    if (!ranks.value().ranks.empty()) {
+      return false;
+    }
+    judge.Unknown(rule, subject, {"not-looked-at", "the run had no ranks", ""});
+    return true;
+  }
+  const bool not_asked =
+      ranks.not_looked_at() && ranks.why_not().blocked_by.empty() && !observations.run.interrupted;
+  if (not_asked && !if_not_asked.empty()) {
+    judge.NotApplicable(
+        rule, subject, "no ranks ran (" + ranks.why_not().reason + ")" + std::string(if_not_asked));
+  } else {
+    judge.Unseen(rule, subject, what, ranks);
+  }
+  return true;
+}
+
 std::vector<PlantedFault> PlantedFaultsOf(const RankRun& run) {
   std::vector<PlantedFault> faults = run.planted_faults;
   for (const RankReport& report : run.ranks) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "checks/check.h"
 #include "checks/finding.h"
 #include "probes/observations/ranks.h"
 
@@ -55,6 +57,16 @@ std::vector<RankResult<T>> ResultsOf(const RankRun& run,
   }
   return results;
 }
+
+/// For JudgeWithoutRanks.
+inline constexpr std::string_view kNothingDemanded =
+    ", and the policy demands nothing that they would show";
+/// Where `ranks` has nobody to judge: one finding of `rule` that says why, and true. Ranks that
+/// were only not asked for are not applicable if `if_not_asked` is given ("no ranks ran (REASON)"
+/// and that text), else unknown like all others.
+bool JudgeWithoutRanks(const Observations& observations, const Observed<RankRun>& ranks,
+                       std::string_view rule, std::string_view what, std::string_view if_not_asked,
+                       Judge& judge);
 
 /// What the plan asked for, and what the ranks say that it did.
 std::vector<PlantedFault> PlantedFaultsOf(const RankRun& run);

@@ -125,6 +125,17 @@ std::vector<const RayUnit*> RayClusterView::WorkerPods() const {
   return workers;
 }
 
+const PodSpec* SpecOfHost(const std::vector<RayClusterView>& views, std::string_view host) {
+  for (const RayClusterView& view : views) {
+    for (const RayUnit& unit : view.pods) {
+      if (unit.pod != nullptr && unit.pod->name == host) {
+        return unit.spec;
+      }
+    }
+  }
+  return nullptr;
+}
+
 void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
                   Judge& judge) {
   const Subject subject{"cluster", ""};

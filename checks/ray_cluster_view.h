@@ -40,6 +40,9 @@ struct RayClusterView {
 /// Clusters in the order of the facts; then those known from pod labels only.
 std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
 
+/// Of the pod on that host: a pod's host name is its name. nullptr when it was not seen.
+const PodSpec* SpecOfHost(const std::vector<RayClusterView>& views, std::string_view host);
+
 /// Neither a RayCluster nor a Ray pod: one unknown for each of `rules`, with what was not seen.
 void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,
                   Judge& judge);

@@ -273,13 +273,7 @@ void JudgeSpace(Context& context) {
 std::vector<Finding> JudgeStorageShared(const Observations& observations, const Policy& policy) {
   Judge judge(kStorageShared, policy);
   const Observed<RankRun>& ranks = observations.checkpoint_ranks;
-  if (!ranks.seen() || ranks.value().ranks.empty()) {
-    const Subject subject{"run", "ranks"};
-    if (ranks.seen()) {
-      judge.Unknown(kFilesVisible, subject, {"not-looked-at", "the run had no ranks", ""});
-    } else {
-      judge.Unseen(kFilesVisible, subject, "what the ranks see", ranks);
-    }
+  if (JudgeWithoutRanks(observations, ranks, kFilesVisible, "what the ranks see", "", judge)) {
     return judge.Take();
   }
   const RankRun& run = ranks.value();

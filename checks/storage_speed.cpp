@@ -144,13 +144,7 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
 std::vector<Finding> JudgeStorageSpeed(const Observations& observations, const Policy& policy) {
   Judge judge(kStorageSpeed, policy);
   const Observed<RankRun>& ranks = observations.checkpoint_ranks;
-  if (!ranks.seen() || ranks.value().ranks.empty()) {
-    const Subject subject{"run", "ranks"};
-    if (ranks.seen()) {
-      judge.Unknown(kComplete, subject, {"not-looked-at", "the run had no ranks", ""});
-    } else {
-      judge.Unseen(kComplete, subject, "what the ranks see", ranks);
-    }
+  if (JudgeWithoutRanks(observations, ranks, kComplete, "what the ranks see", "", judge)) {
     return judge.Take();
   }
   const Results results = ResultsOf(ranks.value(), &RankObservations::storage_speed);
