@@ -154,9 +154,14 @@ class NcclSide {
     seen_.ras = AskNcclRas(api_->version_code, seen_.settings, context_.deadline.Within(patience));
   }
 
-  /// NCCL says that something was lost, and not who.
+  /// NCCL says that something was lost, and not who; and to the others it says nothing of an error
+  /// that is ours alone.
   Error WithLostRank(Error error) {
-    const auto found = context_.exchange->LookForLost(context_.deadline.Within(kForWordOfLost));
+    const Deadline deadline = context_.deadline.Within(kForWordOfLost);
+    const auto found = context_.exchange->LookForLost(deadline);
+    if (found && error.code != ErrorCode::kTimedOut) {
+      context_.exchange->TellStopped(error.message, context_.deadline.Within(kForWordOfLost));
+    }
     if (!found && error.message.find(found.error().message) == std::string::npos) {
       error.message += "; " + found.error().message;
     }

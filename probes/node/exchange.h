@@ -23,9 +23,13 @@ class Exchange {
   /// Returns once every rank has called it.
   virtual Result<void> Barrier(Deadline deadline) = 0;
 
-  /// An error names a rank that was lost; none: not that anybody knew by the deadline. Unlike the
-  /// calls above, for any rank by itself.
+  // Unlike the calls above, for any rank by itself.
+
+  /// An error names a rank that was lost, or that told why it stopped; none: not that anybody knew
+  /// by the deadline.
   virtual Result<void> LookForLost(Deadline /*deadline*/) { return {}; }
+  /// For the others' LookForLost, before this rank leaves.
+  virtual void TellStopped(std::string_view /*why*/, Deadline /*deadline*/) {}
 };
 
 }  // namespace dlc

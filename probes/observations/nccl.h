@@ -62,6 +62,8 @@ struct NcclLog {
   std::vector<NcclConnections> connections;
   std::vector<std::string> interfaces;  ///< of NET/Socket: "eth0:10.0.0.1"
 
+  /// Of "NET/Plugin", why one that was looked for was not loaded: "Could not find: /x.so".
+  std::string plugin_not_loaded;
   std::string plugin_version;          ///< of aws-ofi-nccl; empty: it did not start
   std::string libfabric_version;       ///< as the plugin tells it
   std::vector<std::string> providers;  ///< of "Selected provider is", in order, without repeats

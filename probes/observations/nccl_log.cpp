@@ -185,6 +185,23 @@ void TakeFailure(NcclLog& log, std::string_view message) {
   }
 }
 
+/// "NET/Plugin: Could not find: /x.so", "NET/Plugin : Plugin load (x.so) returned 2 : x.so: cannot
+/// open shared object file", "NET/Plugin: x.so: undefined symbol: y". Not of a symbol that an older
+/// plugin does not have.
+bool TakeNotLoaded(NcclLog& log, std::string_view message) {
+  LineCursor at(message);
+  if (!at.Take("NET/Plugin: ") && !at.Take("NET/Plugin : ")) {
+    return false;
+  }
+  const std::string_view what = at.Rest();
+  const bool not_loaded =
+      what.starts_with("Could not find: ") || what.find(".so: ") != std::string_view::npos;
+  if (not_loaded && log.plugin_not_loaded.empty()) {
+    log.plugin_not_loaded = Short(what);
+  }
+  return not_loaded;
+}
+
 void TakeInfo(NcclLog& log, std::string_view message) {
   TakeFailure(log, message);
   const auto connection = nccl_log::ReadConnection(message);
@@ -204,7 +221,8 @@ void TakeInfo(NcclLog& log, std::string_view message) {
     while (interfaces.SkipPast("]")) {
       AppendNew(log, log.interfaces, interfaces.Until("<"));
     }
-  } else if (!TakeSetting(log, message) && !TakeCommunicator(log, message) && at.Take("NET/OFI ")) {
+  } else if (!TakeSetting(log, message) && !TakeCommunicator(log, message) &&
+             !TakeNotLoaded(log, message) && at.Take("NET/OFI ")) {
     TakePlugin(log, at.Rest());
   }
 }

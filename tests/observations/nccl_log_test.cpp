@@ -134,6 +134,24 @@ TEST_CASE("nccl log: a plugin that selects EFA, then gives up") {
   CHECK(healthy.networks == std::vector<std::string>{"AWS Libfabric"});
 }
 
+TEST_CASE("nccl log: why a plugin was not loaded") {
+  const auto why = [](const std::string& message) {
+    return ReadNcclLog("h:1:2 [0] NCCL INFO " + message + "\n").plugin_not_loaded;
+  };
+  CHECK(why("NET/Plugin: Could not find: /nowhere.so") == "Could not find: /nowhere.so");
+  CHECK(why("NET/Plugin: libnccl-net-ofi.so: undefined symbol: fi_x") ==
+        "libnccl-net-ofi.so: undefined symbol: fi_x");
+  CHECK(why("NET/Plugin : Plugin load (a.so) returned 2 : a.so: cannot open shared object file: No "
+            "such file or directory")
+            .starts_with("Plugin load (a.so) returned 2"));
+  CHECK(why("NET/Plugin: Failed to find ncclCollNetPlugin_v10 symbol.").empty());
+  CHECK(why("NET/Plugin: Loaded net plugin Libfabric (v10)").empty());
+  CHECK(why("TUNER/Plugin: Could not find: libnccl-tuner.so").empty());
+  CHECK(ReadNcclLog("h:1:2 [0] NCCL INFO NET/Plugin: Could not find: a.so\n"
+                    "h:1:2 [0] NCCL INFO NET/Plugin: Could not find: b.so\n")
+            .plugin_not_loaded == "Could not find: a.so");
+}
+
 TEST_CASE("nccl log: an init that has not completed, and an address used again") {
   const std::string start =
       "h:1:2 [0] NCCL INFO comm 0xab rank 0 nranks 2 cudaDev 0 - Init START\n";

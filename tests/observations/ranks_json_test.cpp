@@ -118,6 +118,7 @@ NcclExperiment SampleNccl() {
   log.networks = {"Libfabric"};
   log.connections = {{"NET", "Libfabric", 3, "d", true, true, true, true, 4, 5, 6}};
   log.interfaces = {"eth0:10.0.0.1"};
+  log.plugin_not_loaded = "Could not find: /x.so";
   log.plugin_version = "1.20.0";
   log.libfabric_version = "2.4";
   log.providers = {"efa"};

@@ -238,6 +238,28 @@ class Nccl(unittest.TestCase):
         environments, _ = self.environments(2, nccl_step())
         self.assertFalse([e for e in environments if "NCCL_HOSTID" in e])
 
+    def test_a_fallback_is_silent_unless_the_network_is_asked_for(self):
+        env = {"NCCL_NET_PLUGIN": "/nowhere.so"}
+        for one in self.seen(2, env=env):
+            self.rows(one)
+            self.assertEqual(value(one["log"])["networks"], ["Socket"])
+            self.assertEqual(value(one["log"])["pluginNotLoaded"], "Could not find: /nowhere.so")
+        for one in self.seen(2, nccl_step(settings=["NCCL_NET=AWS Libfabric"]), env=env):
+            self.assertIn("invalid usage", one["measured"]["stoppedBy"]["message"])
+            self.assertEqual(value(one["log"])["pluginNotLoaded"], "Could not find: /nowhere.so")
+
+    def test_a_rank_that_cannot_begin_is_named_by_those_who_wait_for_it(self):
+        def env(rank):
+            return {"NCCL_SOCKET_IFNAME": "wrong0" if rank == 1 else "lo"}
+        found = self.seen(3, nccl_step(deadline_ms=6000), env=env)
+        self.assertEqual(found[1]["measured"]["stoppedBy"]["message"], "ncclCommInitRankConfig: internal error")
+        for one in (found[0], found[2]):
+            self.assertRegex(one["measured"]["stoppedBy"]["message"],
+                             r"^ncclCommInitRankConfig did not end by its deadline; "
+                             r"rank 1 on \S+ stopped: ncclCommInitRankConfig: internal error$")
+        for one in self.seen(2, env={"NCCL_SOCKET_IFNAME": "wrong0"}):
+            self.assertIn("rank 0: ncclGetUniqueId: internal error", one["measured"]["stoppedBy"]["message"])
+
     def test_settings_that_differ_between_ranks_name_the_rank(self):
         for one in self.seen(3, env=lambda rank: {"NCCL_PROTO": "LL" if rank == 1 else "Simple"}):
             stopped = one["measured"]["stoppedBy"]["message"]

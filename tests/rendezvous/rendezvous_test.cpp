@@ -168,9 +168,14 @@ TEST_CASE("rendezvous: whoever asks is told who was lost") {
   CHECK(members[0]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
   auto waiting = std::async(std::launch::async,
                             [&] { return members[0]->LookForLost(Deadline::After(kPlenty)); });
+  members[3]->TellStopped("no " + std::string(2'000, 'x'), Deadline::After(kPlenty));
+  CHECK(waiting.get().error().message == "rank 3 on host-3 stopped: no " + std::string(1'021, 'x'));
+  CHECK(members[3]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
   members[2]->Abandon();
-  CHECK(waiting.get().error().message == "rank 2 on host-2 was lost");
+  // A loss explains more than an end that was told.
   CHECK(members[3]->LookForLost(Deadline::After(kPlenty)).error().message ==
+        "rank 2 on host-2 was lost");
+  CHECK(members[0]->LookForLost(Deadline::After(kPlenty)).error().message ==
         "rank 2 on host-2 was lost");
   CHECK(members[0]->connected());
 }

@@ -240,6 +240,7 @@ void Groups::Get(PeerId peer, int rank, std::string_view key, Deadline deadline)
 
 /// True: answered.
 bool Groups::TellOfLost(const Group& group, PeerId peer) {
+  std::string stopped;
   for (int rank = 0; rank < size_; ++rank) {
     const Member& member = group.members[static_cast<std::size_t>(rank)];
     if (member.left && !member.said_goodbye) {
@@ -247,8 +248,15 @@ bool Groups::TellOfLost(const Group& group, PeerId peer) {
                     "look at that rank's own output and at its pod's last state"});
       return true;
     }
+    const auto why = member.values.find(kWhyStopped);
+    if (stopped.empty() && member.peer != peer && why != member.values.end()) {
+      stopped = RankText(group, rank) + " stopped: " + why->second;
+    }
   }
-  return false;
+  if (!stopped.empty()) {
+    Answer(peer, {ErrorCode::kUnavailable, stopped, ""});
+  }
+  return !stopped.empty();
 }
 
 void Groups::AnswerGets(Group& group) {

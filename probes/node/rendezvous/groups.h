@@ -32,7 +32,7 @@ class Groups {
   void Gather(PeerId peer, std::uint32_t sequence, std::string_view what, std::string_view bytes,
               Deadline deadline);
   void Put(PeerId peer, std::string_view key, std::string_view bytes);
-  /// Of kAnyRank: word of the first rank that was lost.
+  /// Of kAnyRank: word of the first rank that was lost or has told why it stopped.
   void Get(PeerId peer, int rank, std::string_view key, Deadline deadline);
   /// The connection is gone, after a goodbye or without one.
   void Leave(PeerId peer, bool said_goodbye);

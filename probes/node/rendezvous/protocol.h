@@ -32,8 +32,9 @@ inline constexpr std::size_t kMaxJoinBytes = 1024;
 inline constexpr std::size_t kMaxMessageBytes = 16U << 20U;
 inline constexpr std::size_t kMaxNameBytes = 256;
 
-/// In a kGet: no value of any rank, but word of the first that is lost.
+/// In a kGet: no value of any rank, but word of one that is lost, or has put this.
 inline constexpr int kAnyRank = -1;
+inline constexpr std::string_view kWhyStopped = "why it stopped";
 
 enum class Kind : std::uint8_t {
   // from a rank

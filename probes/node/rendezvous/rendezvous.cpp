@@ -249,6 +249,12 @@ Result<void> Rendezvous::LookForLost(Deadline deadline) {
              : Result<void>();
 }
 
+void Rendezvous::TellStopped(std::string_view why, Deadline deadline) {
+  constexpr std::size_t kMostBytes = 1'024;
+  const auto told = Put(kWhyStopped, why.substr(0, kMostBytes), deadline);
+  (void)told;  // it is more than they would know otherwise, and no more than that
+}
+
 Result<void> Rendezvous::Put(std::string_view key, std::string_view value, Deadline deadline) {
   if (value.size() > kMaxMessageBytes) {
     return Error{ErrorCode::kInternal,

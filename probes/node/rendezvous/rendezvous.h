@@ -48,6 +48,7 @@ class Rendezvous : public Exchange {
   Result<std::vector<std::string>> AllGather(std::string_view mine, Deadline deadline) override;
   Result<void> Barrier(Deadline deadline) override;
   Result<void> LookForLost(Deadline deadline) override;
+  void TellStopped(std::string_view why, Deadline deadline) override;
 
   /// Key-value: each rank writes its own values, all read them. At most 16 MiB each.
   Result<void> Put(std::string_view key, std::string_view value, Deadline deadline);

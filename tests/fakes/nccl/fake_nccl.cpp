@@ -9,6 +9,8 @@
 //   FAKE_NCCL_AFTER         so many operations after the first, for the two above (0)
 //   FAKE_NCCL_NO_INIT_RANK  this RANK's communicator is never made
 //   FAKE_NCCL_WITHOUT_LOG   it writes none
+//   NCCL_SOCKET_IFNAME      begins with "wrong": there is no such interface
+//   NCCL_NET_PLUGIN         a path: there is no such file
 //   FAKE_NCCL_ENVIRONMENT   a directory, for the environment of each RANK when it is loaded
 #include <fcntl.h>
 #include <signal.h>
@@ -34,6 +36,7 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr int kSystemError = 2;
+constexpr int kInternalError = 3;
 constexpr int kInvalidUsage = 5;
 constexpr int kInProgress = 7;
 constexpr int kBfloat16 = 9;
@@ -77,6 +80,14 @@ void Log(const char* format, ...) {
   std::vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
   std::fprintf(file, "fake-host:%d:%d [0] NCCL INFO %s\n", getpid(), getpid(), line);
+}
+
+bool NoInterface() {
+  const bool none = Setting("NCCL_SOCKET_IFNAME").starts_with("wrong");
+  if (none) {
+    Log("Bootstrap : no socket interface found");
+  }
+  return none;
 }
 
 /// As soon as it is loaded, before anything asks it for something.
@@ -220,12 +231,18 @@ int ncclGetVersion(int* version) {
   return kSuccess;
 }
 const char* ncclGetErrorString(int code) {
-  return code == kInvalidUsage ? "invalid usage" : code == kSystemError ? "system error" : "error";
+  return code == kInvalidUsage    ? "invalid usage"
+         : code == kSystemError   ? "system error"
+         : code == kInternalError ? "internal error"
+                                  : "error";
 }
 const char* ncclGetLastError(void*) {
   return "";
 }
 int ncclGetUniqueId(Id* id) {
+  if (NoInterface()) {
+    return kInternalError;
+  }
   std::snprintf(id->internal, sizeof id->internal, "/tmp/fake-nccl-XXXXXX");
   const int fd = mkstemp(id->internal);
   if (fd < 0 || ftruncate(fd, sizeof(SharedFile)) != 0) {
@@ -238,6 +255,12 @@ int ncclGetUniqueId(Id* id) {
 int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
   const std::string network = Setting("FAKE_NCCL_NETWORK", "Socket");
   Log("NCCL version 2.28.9+cuda13.0");
+  if (NoInterface()) {
+    return kInternalError;
+  }
+  if (Setting("NCCL_NET_PLUGIN").starts_with('/')) {
+    Log("NET/Plugin: Could not find: %s", Setting("NCCL_NET_PLUGIN").c_str());
+  }
   if (network == "Libfabric") {
     Log("NET/OFI Initializing aws-ofi-nccl 1.20.0");
     Log("NET/OFI Selected provider is efa, fabric is efa (found 1 nics)");
