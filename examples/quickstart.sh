@@ -6,19 +6,11 @@
 # but openssl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source examples/install.sh
 
 packages=(g++ cmake ninja-build pkg-config libcli11-dev libcurl4-openssl-dev libyaml-cpp-dev nlohmann-json3-dev
   doctest-dev libssl-dev libfmt-dev libvalijson-dev libfabric-dev libfabric1 openssl jq git ca-certificates)
-missing=()
-for package in "${packages[@]}"; do
-  [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
-done
-if ((${#missing[@]})); then
-  sudo=(); ((EUID == 0)) || sudo=(sudo)
-  echo "== install: ${missing[*]}"
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+install_missing "${packages[@]}"
 
 echo "== build"
 cmake -S . -B build/quickstart -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLC_TESTS=OFF >/dev/null
@@ -63,7 +55,8 @@ jq -r .dsseEnvelope.payload "$out/evidence.sigstore.json" | base64 -d >"$work/pa
 jq -r '.dsseEnvelope.signatures[0].sig' "$out/evidence.sigstore.json" | base64 -d >"$work/sig"
 { printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "$(wc -c <"$work/payload")"; cat "$work/payload"; } >"$work/message"
 openssl dgst -sha256 -verify "$keys/dlc-check.pub" -signature "$work/sig" "$work/message"
-cmp "$work/payload" "$out/evidence.statement.json" && echo "evidence.statement.json is what was signed, byte for byte"
+cmp "$work/payload" "$out/evidence.statement.json"
+echo "evidence.statement.json is what was signed, byte for byte"
 rm -rf "$work"
 
 cat <<T

@@ -7,6 +7,7 @@
 # What it cannot run here it names at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source examples/install.sh
 
 packages=(
   # build
@@ -18,16 +19,7 @@ packages=(
   docker-registry skopeo apache2-utils openssl jq python3 python3-jsonschema libxml2-utils iproute2 libfabric1 libfabric-bin
   binutils util-linux procps git ca-certificates
 )
-missing=()
-for package in "${packages[@]}"; do
-  [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
-done
-if ((${#missing[@]})); then
-  sudo=(); ((EUID == 0)) || sudo=(sudo)
-  echo "tests/run.sh: installing ${missing[*]}"
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+install_missing "${packages[@]}"
 
 presets=("$@")
 ((${#presets[@]})) || presets=(debug)

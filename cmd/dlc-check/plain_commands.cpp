@@ -179,8 +179,8 @@ class KeygenCommand : public Command {
         ->check(CLI::IsMember({"p256", "ed25519"}))
         ->type_name("TYPE");
     app->add_flag("--encrypt", encrypt_,
-                  "encrypt the private key; the passphrase comes from DLC_CHECK_KEY_PASSPHRASE or "
-                  "the terminal");
+                  "encrypt the private key: done whenever DLC_CHECK_KEY_PASSPHRASE is set; without "
+                  "it, ask the terminal for the passphrase");
     AddOutputOptions(*app, context, {"text", "json"});
     app->footer("Example: dlc-check keygen --out-dir keys\n\n" + Text(kPlainExitCodesHelp));
     app->callback([this, chosen] { *chosen = this; });

@@ -1,8 +1,10 @@
 #include "cmd/dlc-check/rank_stage.h"
 
 #include <chrono>
+#include <map>
 #include <utility>
 
+#include "checks/rank_results.h"
 #include "probes/control/launcher/local_launcher.h"
 
 namespace dlc {
@@ -28,6 +30,21 @@ bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
                     (told.step.empty() ? "" : " " + told.step) +
                     (told.text.empty() ? "" : ": " + told.text));
     }
+  }
+}
+
+/// What ranks could not remove, each text once, after the ranks that say it.
+void AddLeftovers(const RankRun& run, std::vector<std::string>& leftovers) {
+  std::map<std::string, std::vector<int>> ranks_by_text;
+  for (const RankReport& report : run.ranks) {
+    if (const RankObservations* seen = report.seen.get()) {
+      for (const std::string& left : seen->leftovers) {
+        ranks_by_text[left].push_back(report.rank);
+      }
+    }
+  }
+  for (const auto& [text, ranks] : ranks_by_text) {
+    leftovers.push_back(RankNames(run, ranks) + ": " + text);
   }
 }
 
@@ -63,7 +80,9 @@ RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
     launcher.Cancel(Deadline::After(kStop));
   }
   RankRun run = launcher.Collect();
-  return {Observed<RankRun>(std::move(run)), launcher.CleanUp(Deadline::After(kStop))};
+  std::vector<std::string> leftovers = launcher.CleanUp(Deadline::After(kStop));
+  AddLeftovers(run, leftovers);
+  return {Observed<RankRun>(std::move(run)), std::move(leftovers)};
 }
 
 }  // namespace dlc

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, LEFTOVERS, OK, Case
+from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, LEFTOVERS, NOT_WRITTEN, OK, Case
 
 
 class Ranks(Case):
@@ -67,7 +67,8 @@ class Ranks(Case):
         ours = [p for p in left if os.path.exists(f"/proc/{p}") and str(self.dir) in open(f"/proc/{p}/environ", errors="replace").read()]
         self.assertEqual(ours, [])
 
-    def test_6_what_cannot_be_removed_is_named_with_the_command_that_removes_it(self):
+    def run_that_leaves_something(self, command, *more, out="out"):
+        """(the finished dlc-check, the path that its ranks could not clean)."""
         # Whoever may do everything can remove everything: the run is nobody's, from a place that nobody can reach.
         self.dir.chmod(0o755)
         programs = [shutil.copy(BIN / name, self.dir) for name in ("dlc-check", "dlc-probe")]
@@ -92,18 +93,21 @@ class Ranks(Case):
                     except OSError:
                         pass  # gone again already: the next step makes another
 
-        config = self.config(4, path)
+        config = self.config(4, path, "policy: {stages: [checkpoint]}\n")
         planter = threading.Thread(target=plant)
         planter.start()
-        out = home / "out"
         try:
-            done = subprocess.run([*as_nobody, programs[0], "checkpoint", "-c", config, "--no-sign", "--out", out], capture_output=True,
+            done = subprocess.run([*as_nobody, programs[0], command, "-c", config, *more, "--out", home / out], capture_output=True,
                                   text=True, timeout=120, env=self.env | {"HOME": str(home)}, cwd=home)
         finally:
             ended.set()
             planter.join()
         self.assertTrue(planted.is_set(), "no directory of the run was seen")
         self.addCleanup(subprocess.run, ["chmod", "-R", "u+w", path])
+        return done, path
+
+    def test_6_what_cannot_be_removed_is_named_with_the_command_that_removes_it(self):
+        done, path = self.run_that_leaves_something("checkpoint", "--no-sign")
         self.assertEqual(done.returncode, LEFTOVERS, done.stdout + done.stderr)
         self.assertIn("PASSED", done.stdout)  # what was asked was answered; only the cleaning failed
         left = list(path.iterdir())
@@ -111,9 +115,16 @@ class Ranks(Case):
         told = re.search(r"left behind: (.*) is still there.*: (rm -rf '.*')$", done.stderr, re.MULTILINE)
         self.assertTrue(told, done.stderr)
         self.assertEqual(told[1], str(left[0]))
+        self.assertRegex(done.stderr, re.compile(rf"left behind: ranks 0, 1, 2 and 3: {left[0]}: EACCES$", re.MULTILINE))
         subprocess.run(["chmod", "-R", "u+w", path], check=True)
         subprocess.run(told[2], shell=True, check=True)
         self.assertEqual(list(path.iterdir()), [])
+
+    def test_a_snapshot_that_cannot_be_written_names_what_is_left_behind(self):
+        done, path = self.run_that_leaves_something("snapshot", out="/dev/null/snapshot")
+        self.assertEqual(done.returncode, NOT_WRITTEN, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(f"left behind: {path}/.dlc-check-", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The command line as a person or a script meets it: exit codes, streams, files."""
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -191,8 +192,17 @@ class Streams(Case):
                 self.assertIn("  0    ", tail)
                 self.assertIn("Example: dlc-check " + command, done.stdout)
 
+    def test_help_tells_what_there_is(self):
+        for command, told in [("fsdp", "no checks in this version"), ("snapshot", "  6    "), ("snapshot", "  5    "),
+                              ("keygen", "done whenever DLC_CHECK_KEY_PASSPHRASE is set")]:
+            with self.subTest(command=command):
+                done = self.run_cli(command, "--help", expect=OK)
+                self.assertIn(told, re.sub(r"\n {20,}", " ", done.stdout))
+        self.assertNotIn("synthetic tokens", self.run_cli("--help", expect=OK).stdout)
+
     def test_version_names_the_features(self):
         done = self.run_cli("--version", expect=OK)
+        self.assertNotIn("nccl.h", done.stdout)  # nothing is built from it
         self.assertIn("built with:", done.stdout)
         self.assertIn("built without:", done.stdout)
 
