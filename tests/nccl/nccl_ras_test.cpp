@@ -93,7 +93,8 @@ TEST_CASE("nccl ras: asked as NCCL's own client asks, and its JSON is kept") {
 }
 
 TEST_CASE("nccl ras: of a long answer the first 64 KiB") {
-  FakeRas ras({"SERVER PROTOCOL 2\n", "OK\n", "OK\n", std::string(3 * kMostRasBytes, 'x')});
+  // Part of it comes with the line before: what is read does not end where the limit is.
+  FakeRas ras({"SERVER PROTOCOL 2\n", "OK\n", "OK\n" + std::string(3 * kMostRasBytes, 'x'), ""});
   const auto seen = AskNcclRas(22809, ras.Setting(), Deadline::After(kPlenty));
   REQUIRE(seen.seen());
   CHECK(seen.value() == std::string(kMostRasBytes, 'x'));
