@@ -318,6 +318,12 @@ std::vector<Finding> JudgeFabricReady(const Observations& observations, const Po
     context.judge.NotApplicable(kEfaLimit, {"cluster", ""}, "the policy does not ask for EFA");
     return context.judge.Take();
   }
+  const bool imported = observations.nccl_logs.seen() || observations.nccl_tests.seen();
+  if (imported && policy.fabric.efa != "required" && context.views.empty()) {
+    context.judge.NotApplicable(kEfaLimit, {"cluster", ""},
+                                "what an earlier run left is judged, and no cluster was named");
+    return context.judge.Take();
+  }
   if (context.views.empty()) {
     NothingOfRay(observations.cluster, {kEfaLimit, kNodeAllocatable, kOneZone}, context.judge);
   }

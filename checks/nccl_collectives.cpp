@@ -107,26 +107,40 @@ void JudgeResults(Context& context, const NcclStep& step) {
   }
 }
 
+/// Whether it was time that ended the step. Ranks that wait for one that died run out of time too,
+/// and then it is the dead one that is told.
 bool TimedOut(const NcclStep& step) {
-  const auto of_rank = [](const RankResult<NcclExperiment>& rank) {
-    const NcclExperiment* seen = rank.seen.get();
-    const bool told = seen != nullptr && seen->measured.stopped_by &&
-                      seen->measured.stopped_by->code == ErrorCode::kTimedOut;
-    return told || rank.end.how == "timed-out";
-  };
-  return std::any_of(step.ranks.begin(), step.ranks.end(), of_rank);
+  return step.rows.unseen->failed() && step.rows.unseen->error().code == ErrorCode::kTimedOut;
 }
 
-/// "rank 0 on a: all_reduce of 8 bytes", as far as each rank says.
+std::string ProgressText(const NcclProgress& reached) {
+  return reached.phase + (reached.collective.empty() ? "" : " of " + reached.collective) +
+         (reached.asked_bytes == 0 ? "" : ", " + std::to_string(reached.asked_bytes) + " bytes") +
+         (reached.in_place ? ", in place" : "") +
+         (reached.started == 0 ? "" : ", operation " + std::to_string(reached.started));
+}
+
+/// How far each rank came: by its own word, else by the last that was heard of it. And what NCCL's
+/// RAS said then.
 void NoteProgress(const NcclStep& step, Finding& finding) {
   std::map<std::string, std::vector<std::string>> by_progress;
+  std::string ras;
   for (const auto& rank : step.ranks) {
-    if (!rank.end.last_progress.empty()) {
-      by_progress[rank.end.last_progress].push_back(rank.name);
+    const NcclExperiment* seen = rank.seen.get();
+    const std::string own = seen == nullptr ? rank.end.last_progress : ProgressText(seen->reached);
+    if (!own.empty()) {
+      by_progress[own].push_back(rank.name);
+    }
+    if (seen != nullptr && seen->ras.seen()) {
+      ras = ras.empty() ? "NCCL's RAS answered " + rank.name + "; its answer is in the observations"
+                        : ras;
     }
   }
   for (const auto& [progress, ranks] : by_progress) {
-    finding.notes.push_back("last heard of " + NameSome(ranks, 8) + ": " + progress);
+    finding.notes.push_back(NameSome(ranks, 8) + " reached " + progress);
+  }
+  if (!ras.empty()) {
+    finding.notes.push_back(ras);
   }
 }
 

@@ -145,11 +145,16 @@ CounterSays AskEfa(const TransportEvidence& evidence) {
                                            : CounterSays::kAgrees;
 }
 
+/// Sent by everything that TCP goes through. Precondition: tcp_sent_bytes was seen.
+std::int64_t AllTcp(const TransportEvidence& evidence) {
+  return evidence.tcp_sent_bytes.value() + evidence.loopback_sent_bytes;
+}
+
 /// Whether the interfaces sent as much as the operations did.
 bool TcpCarriedAll(const TransportEvidence& evidence) {
-  const std::int64_t* sent = evidence.tcp_sent_bytes.get();
-  return sent != nullptr && evidence.expected && evidence.expected->least > kTcpAllowedBytes &&
-         static_cast<double>(*sent) >= evidence.expected->least;
+  return evidence.tcp_sent_bytes.seen() && evidence.expected &&
+         evidence.expected->least > kTcpAllowedBytes &&
+         static_cast<double>(AllTcp(evidence)) >= evidence.expected->least;
 }
 
 bool TcpExcluded(const TransportEvidence& evidence) {
@@ -213,8 +218,7 @@ TransportVerdict JudgeTransport(const TransportEvidence& evidence) {
     verdict.because = TcpInLog(*log);
   }
   if (TcpCarriedAll(evidence) && AskEfa(evidence) != CounterSays::kAgrees) {
-    verdict.because.push_back("the TCP interfaces sent " +
-                              std::to_string(evidence.tcp_sent_bytes.value()) +
+    verdict.because.push_back("the TCP interfaces sent " + std::to_string(AllTcp(evidence)) +
                               " bytes, as many as the operations did");
   }
   if (!verdict.because.empty()) {

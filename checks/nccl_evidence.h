@@ -34,6 +34,9 @@ struct TransportEvidence {
   Observed<std::int64_t> efa_sent_bytes;
   /// Sent by all interfaces but loopback.
   Observed<std::int64_t> tcp_sent_bytes;
+  /// Sent by loopback, where several of NCCL's nodes share a network namespace; 0 elsewhere. It can
+  /// show that TCP carried the bytes, but others use it too: little of it speaks against nothing.
+  std::int64_t loopback_sent_bytes = 0;
   /// Of what the counters above cover; nullopt: not known.
   std::optional<ByteWindow> expected;
 };

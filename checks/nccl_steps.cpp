@@ -142,18 +142,67 @@ void CountTcp(const NcclStep& step, NcclTraffic& traffic) {
     Take(rank.seen.value().interfaces_before.value(), true, own.before);
     Take(rank.seen.value().interfaces_after.value(), false, own.after);
   }
-  // Between two nodes of NCCL's in one namespace the kernel takes loopback, whatever the address.
-  traffic.loopback_counted = traffic.nodes > static_cast<int>(namespaces.size());
+  traffic.loopback_counts = traffic.nodes > static_cast<int>(namespaces.size());
   std::int64_t sent = 0;
   for (const auto& [name, own] : namespaces) {
     for (const auto& [interface, after] : own.after) {
       const auto before = own.before.find(interface);
       const std::int64_t delta =
           after - (before == own.before.end() ? std::int64_t{0} : before->second);
-      sent += interface == "lo" && !traffic.loopback_counted ? 0 : std::max<std::int64_t>(delta, 0);
+      if (interface != "lo") {
+        sent += std::max<std::int64_t>(delta, 0);
+      } else if (traffic.loopback_counts) {
+        traffic.loopback_sent_bytes += std::max<std::int64_t>(delta, 0);
+      }
     }
   }
   traffic.tcp_sent_bytes = sent;
+}
+
+/// Why a rank's EFA counters cannot be told, if so.
+std::optional<Observed<std::int64_t>> NoCounters(const RankResult<NcclExperiment>& rank) {
+  const NcclExperiment* seen = rank.seen.get();
+  if (seen == nullptr) {
+    return NoReading(rank);
+  }
+  for (const auto* reading : {&seen->efa_counters_before, &seen->efa_counters_after}) {
+    if (reading->failed()) {
+      return Observed<std::int64_t>(reading->error());
+    }
+    if (reading->not_looked_at()) {
+      return Observed<std::int64_t>(reading->why_not());
+    }
+  }
+  return std::nullopt;
+}
+
+/// A device counts once, however many ranks see it: the first reading before, the last after.
+void CountEfa(const NcclStep& step, NcclTraffic& traffic) {
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> sent;  // by machine and device
+  for (const auto& rank : step.ranks) {
+    if (auto why = NoCounters(rank)) {
+      traffic.efa_sent_bytes = std::move(*why);
+      return;
+    }
+    const NcclExperiment& seen = rank.seen.value();
+    for (const EfaPortCounters& port : seen.efa_counters_before.value()) {
+      const auto [it, added] = sent.try_emplace(rank.node + " " + port.device, port.sent_bytes, 0);
+      it->second.first = std::min(it->second.first, port.sent_bytes);
+    }
+    for (const EfaPortCounters& port : seen.efa_counters_after.value()) {
+      const auto it = sent.find(rank.node + " " + port.device);
+      if (it == sent.end()) {
+        traffic.efa_sent_bytes = NotLookedAt{port.device + " was not there before", ""};
+        return;
+      }
+      it->second.second = std::max(it->second.second, port.sent_bytes);
+    }
+  }
+  std::int64_t bytes = 0;
+  for (const auto& [device, reading] : sent) {
+    bytes += std::max<std::int64_t>(reading.second - reading.first, 0);
+  }
+  traffic.efa_sent_bytes = bytes;
 }
 
 }  // namespace
@@ -184,8 +233,9 @@ NcclTraffic TrafficOf(const NcclStep& step) {
   NcclTraffic traffic;
   traffic.nodes = NodesOf(step);
   CountTcp(step, traffic);
+  CountEfa(step, traffic);
   if (!step.rows.unseen && traffic.nodes > 0) {
-    traffic.expected = ExpectedWindow(step.rows.collectives, traffic.nodes, 0);
+    traffic.expected = ExpectedWindow(step.rows.collectives, traffic.nodes);
   }
   return traffic;
 }

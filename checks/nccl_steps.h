@@ -35,9 +35,10 @@ std::vector<const NcclStep*> AsTheJob(const std::vector<NcclStep>& steps);
 /// What was on the wire during a step, of all nodes together.
 struct NcclTraffic {
   int nodes = 0;  ///< as NCCL counts: by host name and boot id, or NCCL_HOSTID; 0: not known
-  Observed<std::int64_t> tcp_sent_bytes;
-  /// Several of NCCL's nodes share a network namespace, so its loopback was counted too.
-  bool loopback_counted = false;
+  Observed<std::int64_t> tcp_sent_bytes;  ///< without loopback
+  /// Several of NCCL's nodes share a network namespace: the kernel takes loopback between them.
+  bool loopback_counts = false;
+  std::int64_t loopback_sent_bytes = 0;  ///< 0 unless it counts
   Observed<std::int64_t> efa_sent_bytes;
   std::optional<ByteWindow> expected;  ///< of the operations; nullopt: not known
 };

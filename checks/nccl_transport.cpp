@@ -90,6 +90,7 @@ std::vector<RankTransport> TransportsOf(const Context& context, const NcclStep& 
     one.evidence.log = LogOf(rank);
     one.evidence.efa_sent_bytes = traffic.efa_sent_bytes;
     one.evidence.tcp_sent_bytes = traffic.tcp_sent_bytes;
+    one.evidence.loopback_sent_bytes = traffic.loopback_sent_bytes;
     one.evidence.expected = traffic.expected;
     const Observed<NodeFabric> fabric = FabricOf(context.run.ranks[i]);
     one.demand = DemandOf(context.policy, one.type, fabric);
@@ -131,7 +132,7 @@ void JudgeWire(const NcclStep& step, const NcclTraffic& traffic,
         {"not-looked-at", "how much the operations send is not known: they did not all run", ""});
     return;
   }
-  const auto bytes = static_cast<double>(sent.value());
+  const auto bytes = static_cast<double>(sent.value() + (tcp ? traffic.loopback_sent_bytes : 0));
   const char* metric = tcp ? "bytes sent by interfaces" : "bytes sent by EFA devices";
   const char* source = "observation:nccl_ranks.nccl_collectives";
   Finding& finding =
@@ -144,7 +145,7 @@ void JudgeWire(const NcclStep& step, const NcclTraffic& traffic,
   finding.expected =
       BytesText(traffic.expected->least) + " to " + BytesText(traffic.expected->most);
   finding.actual = BytesText(bytes) + (tcp ? " over TCP" : " over EFA");
-  if (tcp && traffic.loopback_counted) {
+  if (tcp && traffic.loopback_counts) {
     finding.notes.emplace_back(
         "loopback is counted: several of NCCL's nodes share a network namespace");
   }
@@ -179,7 +180,7 @@ void JudgeForced(Context& context, const NcclStep& step) {
       stopped.push_back(rank.name);
     }
   }
-  if (stopped.empty() && unseen != nullptr) {
+  if (unseen != nullptr) {  // others stop for want of it, which says nothing of the network
     context.judge.Unseen(kForced, subject, "NCCL over " + step.forced_network, unseen->seen);
     return;
   }
@@ -190,7 +191,9 @@ void JudgeForced(Context& context, const NcclStep& step) {
        {"rows measured", Op::kGe, std::int64_t{stopped.empty() ? 1 : 0},
         static_cast<std::int64_t>(step.rows.collectives.size()), "",
         "observation:nccl_ranks.nccl_collectives"}});
+  finding.expected = "NCCL starts and runs an operation on every rank";
   if (finding.verdict != Verdict::kFail) {
+    finding.actual = "it did, over " + step.forced_network;
     return;
   }
   const std::string warnings = WarningsOf(step);
@@ -206,7 +209,7 @@ std::vector<Finding> JudgeNcclTransport(const Observations& observations, const 
     JudgeLoggedTransport(observations.nccl_logs.value(), policy, judge);
     return judge.Take();
   }
-  if (JudgeWithoutNccl(observations, policy, kTransportLevel, DemandsEfa(policy), judge)) {
+  if (JudgeWithoutNccl(observations, policy, kTransportLevel, NamesTransport(policy), judge)) {
     return judge.Take();
   }
   const RankRun& run = observations.nccl_ranks.value();

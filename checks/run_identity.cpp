@@ -95,7 +95,8 @@ void JudgePolicy(const RunFacts& run, Judge& judge) {
 }
 
 void JudgeCluster(const Observations& o, Judge& judge) {
-  auto assertions = InputsOf(o.run, {"config", "manifest", "pods", "nodes"});
+  auto assertions =
+      InputsOf(o.run, {"config", "manifest", "pods", "nodes", "nccl-log", "nccl-tests"});
   if (!assertions.empty()) {
     judge.Decide(kCluster.id, kRun, std::move(assertions));
     return;

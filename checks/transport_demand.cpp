@@ -83,12 +83,16 @@ TransportDemand DemandOf(const Policy& policy, const std::string& type,
   return WhereAvailable(type, fabric);
 }
 
-bool DemandsEfa(const Policy& policy) {
+bool NamesTransport(const Policy& policy) {
   const auto& types = policy.nccl.transport_of_type;
   return LevelNamed(policy.nccl.transport).has_value() ||
-         (policy.nccl.transport.empty() && policy.fabric.efa == "required") ||
          std::any_of(types.begin(), types.end(),
                      [](const auto& type) { return LevelNamed(type.second).has_value(); });
+}
+
+bool DemandsEfa(const Policy& policy) {
+  return NamesTransport(policy) ||
+         (policy.nccl.transport.empty() && policy.fabric.efa == "required");
 }
 
 std::map<std::string, std::string> InstanceTypesOfPods(const ClusterFacts& facts) {

@@ -25,7 +25,9 @@ struct TransportDemand {
 TransportDemand DemandOf(const Policy& policy, const std::string& type,
                          const Observed<NodeFabric>& fabric);
 
-/// The policy itself asks for EFA, wherever the ranks are.
+/// The policy names a level, so that ranks must have shown it.
+bool NamesTransport(const Policy& policy);
+/// That, or it requires EFA: ranks that run are asked for it, wherever they are.
 bool DemandsEfa(const Policy& policy);
 
 /// Instance types of the nodes that pods run on, by pod name, which is a rank's host name.

@@ -47,15 +47,15 @@ std::optional<WireBytes> ExpectedWireBytes(std::string_view collective, std::int
   return bytes;
 }
 
-std::optional<ByteWindow> ExpectedWindow(const std::vector<CollectiveMeasurement>& rows, int nodes,
-                                         int untimed) {
+std::optional<ByteWindow> ExpectedWindow(const std::vector<CollectiveMeasurement>& rows,
+                                         int nodes) {
   ByteWindow window;
   for (const CollectiveMeasurement& row : rows) {
     const auto one = ExpectedWireBytes(row.collective, row.size_bytes, row.ranks, nodes);
-    if (!one) {
+    if (!one || row.operations <= 0) {
       return std::nullopt;
     }
-    const double times = row.iterations + untimed;
+    const auto times = static_cast<double>(row.operations);
     const double factor = row.size_bytes >= kSurelySimple ? 1 : kLlFactor;
     window.least += kLeastShare * one->least_all_nodes * times;
     window.most += kMostShare * factor * std::max(one->ring_all_nodes, one->tree_all_nodes) * times;

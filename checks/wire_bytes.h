@@ -36,10 +36,9 @@ struct ByteWindow {
   bool operator==(const ByteWindow&) const = default;
 };
 
-/// Of all nodes together over the rows of a run: 0.95 of the least of any algorithm, up to 1.2 of
-/// the ring; twice that below 64 MiB, where NCCL may choose LL. `untimed` operations come on top of
-/// each row's iterations: warm-up and check. nullopt when a row's collective is not known.
-std::optional<ByteWindow> ExpectedWindow(const std::vector<CollectiveMeasurement>& rows, int nodes,
-                                         int untimed);
+/// Of all nodes together over the rows of a run, warm-up and check included: 0.95 of the least of
+/// any algorithm, up to 1.2 of the ring; twice that below 64 MiB, where NCCL may choose LL. nullopt
+/// when a row's collective, or how many operations it stands for, is not known.
+std::optional<ByteWindow> ExpectedWindow(const std::vector<CollectiveMeasurement>& rows, int nodes);
 
 }  // namespace dlc

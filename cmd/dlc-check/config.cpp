@@ -69,6 +69,7 @@ class ConfigReader {
   Result<void> Ray(const DocNode& node);
   Result<void> Checkpoint(const DocNode& node);
   Result<void> Gpu(const DocNode& node);
+  Result<void> Nccl(const DocNode& node);
   Result<void> WorkloadPart(const DocNode& node);
   Result<void> PolicyPart(const DocNode& node);
 
@@ -138,6 +139,7 @@ Result<void> ConfigReader::Read(const DocNode& root) {
   map.Each("ray", [this](const DocNode& node) { return Ray(node); });
   map.Each("checkpoint", [this](const DocNode& node) { return Checkpoint(node); });
   map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
+  map.Each("nccl", [this](const DocNode& node) { return Nccl(node); });
   map.Each("workload", [this](const DocNode& node) { return WorkloadPart(node); });
   map.Each("policy", [this](const DocNode& node) { return PolicyPart(node); });
   return map.Finish();
@@ -272,6 +274,13 @@ Result<void> ConfigReader::Gpu(const DocNode& node) {
   StrictMap map(file_, node, "gpu");
   map.Double("seconds", config_.gpu.seconds, kLeastGpuSeconds, kMostGpuSeconds);
   map.Double("memoryShare", config_.gpu.memory_share, kLeastGpuShare, kMostGpuShare);
+  return map.Finish();
+}
+
+Result<void> ConfigReader::Nccl(const DocNode& node) {
+  StrictMap map(file_, node, "nccl");
+  Path(map, "library", config_.nccl.library);
+  map.Bool("hostIdPerRank", config_.nccl.host_id_per_rank);
   return map.Finish();
 }
 

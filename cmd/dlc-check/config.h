@@ -53,6 +53,13 @@ struct GpuConfig {
   double memory_share = 0;  ///< of the free memory
 };
 
+struct NcclConfig {
+  ConfigPath library;  ///< libnccl.so.2; empty: the copy that torch of the image uses
+  /// A lab setting: each rank gets an NCCL_HOSTID of its own, so that ranks of one machine talk
+  /// over the network. Recorded, and no job runs so.
+  bool host_id_per_rank = false;
+};
+
 struct RegistryConfig {
   ConfigPath ca;  ///< PEM
   bool plain_http = false;
@@ -99,6 +106,7 @@ struct Config {
   RayFiles ray;
   ConfigPath checkpoint_path;
   GpuConfig gpu;
+  NcclConfig nccl;
   WorkloadConfig workload;
   /// Of `policy:`; absent when the file has none, so that the caller can tell "built-in" from
   /// "inline".

@@ -11,6 +11,7 @@
 #include "cmd/dlc-check/command.h"
 #include "cmd/dlc-check/environment.h"
 #include "cmd/dlc-check/passphrase.h"
+#include "cmd/dlc-check/policy_init.h"
 #include "probes/documents/node.h"
 #include "probes/input/read_file.h"
 #include "reports/evidence/preflight_schema.h"
@@ -21,6 +22,18 @@ namespace {
 
 std::string Text(std::string_view view) {
   return std::string(view);
+}
+
+/// `policy`, which its two commands share.
+CLI::App& PolicyParent(CLI::App& parent) {
+  const auto there =
+      parent.get_subcommands([](const CLI::App* app) { return app->get_name() == "policy"; });
+  if (!there.empty()) {
+    return *there.front();
+  }
+  CLI::App* policy = parent.add_subcommand("policy", "what is good enough: make one, check one");
+  policy->require_subcommand(1);
+  return *policy;
 }
 
 /// `checks [ID]`: the catalogue, from the same tables that the findings are made of.
@@ -112,13 +125,44 @@ class ChecksCommand : public Command {
   std::string id_;
 };
 
+/// `policy init`: prints, so that the user says where to.
+class PolicyInitCommand : public Command {
+ public:
+  void Register(CLI::App& parent, CommandContext&, Command** chosen) override {
+    CLI::App* app = PolicyParent(parent).add_subcommand(
+        "init", "print a policy to begin with, from what AWS promises of an instance type");
+    app->add_option("--instance-type", type_, "EC2 instance type of the worker nodes")
+        ->type_name("TYPE")
+        ->required();
+    app->add_option("--nodes", nodes_, "worker nodes, one pod on each")
+        ->type_name("N")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    app->footer(
+        "Example: dlc-check policy init --instance-type g6.12xlarge --nodes 2 > policy.yaml\n\n" +
+        Text(kPlainExitCodesHelp));
+    app->callback([this, chosen] { *chosen = this; });
+  }
+
+  ExitCode Run(CommandContext& context) override {
+    const auto policy = InitialPolicy(type_, nodes_);
+    if (!policy) {
+      return context.Fail(policy.error());
+    }
+    context.out << *policy;
+    return ExitCode::kOk;
+  }
+
+ private:
+  std::string type_;
+  int nodes_ = 2;
+};
+
 class PolicyCheckCommand : public Command {
  public:
   void Register(CLI::App& parent, CommandContext& context, Command** chosen) override {
-    CLI::App* policy = parent.add_subcommand("policy", "what is good enough: `policy check FILE`");
-    policy->require_subcommand(1);
-    CLI::App* app =
-        policy->add_subcommand("check", "read a policy strictly and say what is wrong with it");
+    CLI::App* app = PolicyParent(parent).add_subcommand(
+        "check", "read a policy strictly and say what is wrong with it");
     app->add_option("FILE", file_, "a Policy, or a Config with an inline policy")->required();
     AddOutputOptions(*app, context, {"text", "json"});
     app->footer("Example: dlc-check policy check examples/local/policy.yaml\n\n" +
@@ -232,6 +276,7 @@ class KeygenCommand : public Command {
 std::vector<std::unique_ptr<Command>> MakePlainCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<KeygenCommand>());
+  commands.push_back(std::make_unique<PolicyInitCommand>());
   commands.push_back(std::make_unique<PolicyCheckCommand>());
   commands.push_back(std::make_unique<ChecksCommand>());
   commands.push_back(std::make_unique<SchemaCommand>());

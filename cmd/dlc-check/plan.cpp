@@ -274,7 +274,7 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     if (auto target = CheckTarget(*config); !target) {
       return target.error();
     }
-  } else if (options.files.empty() && options.image.empty()) {
+  } else if (options.files.empty() && options.image.empty() && options.imports.empty()) {
     return Error{
         ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
         "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
@@ -309,6 +309,13 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return ranks.error();
   }
   plan.ranks = std::move(ranks).value();
+  if (!options.imports.empty()) {
+    if (auto read = ReadNcclImports(options.imports, plan.observations); !read) {
+      return read.error();
+    }
+    plan.ranks.ranks = 0;
+    plan.ranks.why_no_ranks = "what an earlier run left is judged";
+  }
   if (auto image = ChooseImage(options, given, plan); !image) {
     return image.error();
   }

@@ -7,6 +7,7 @@
 
 #include "checks/policy.h"
 #include "cmd/dlc-check/config.h"
+#include "cmd/dlc-check/nccl_import.h"
 #include "cmd/dlc-check/rank_stage.h"
 #include "probes/control/registry/observe_image.h"
 #include "probes/observations/observations.h"
@@ -30,6 +31,7 @@ struct RunOptions {
   std::vector<std::string> files;  ///< -f: more manifests and saved kubectl output
   std::vector<std::string> only;   ///< --only; empty: `stages`, else the policy's, else all
   std::vector<Stage> stages;       ///< of the command itself ("dlc-check gpu"); empty for `cluster`
+  NcclImports imports;             ///< of an earlier run: then no ranks run
   std::string out_dir;
   SignOptions sign;
 };

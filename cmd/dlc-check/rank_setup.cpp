@@ -1,9 +1,12 @@
 #include "cmd/dlc-check/rank_setup.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "checks/transport_demand.h"
 #include "probes/documents/node.h"
 
 namespace dlc {
@@ -63,6 +66,28 @@ void AddPolicySizes(const FabricPolicy& fabric, RankSetup& setup) {
   }
 }
 
+/// 8 bytes to 64 MiB: where latency counts, and where the line is full.
+constexpr std::int64_t kNcclSizes[] = {8, std::int64_t{64} << 10, std::int64_t{1} << 20,
+                                       std::int64_t{16} << 20, std::int64_t{64} << 20};
+
+void AddNccl(const Policy& policy, RankSetup& setup) {
+  const NcclPolicy& nccl = policy.nccl;
+  setup.nccl =
+      nccl.measure == "required" || (nccl.measure == "with-ranks" && policy.gpu.devices != "no");
+  setup.nccl_types = nccl.types;
+  setup.nccl_collectives = nccl.collectives;
+  std::set<std::int64_t> sizes(nccl.sizes_bytes.begin(), nccl.sizes_bytes.end());
+  if (sizes.empty()) {
+    sizes.insert(std::begin(kNcclSizes), std::end(kNcclSizes));
+  }
+  for (const NcclBandwidthLimit& limit : nccl.min_bus_bandwidth) {
+    sizes.insert(limit.size_bytes);
+  }
+  setup.nccl_sizes.assign(sizes.begin(), sizes.end());
+  setup.nccl_over_efa = DemandsEfa(policy);
+  setup.nccl_over_tcp = nccl.tcp_control;
+}
+
 }  // namespace
 
 Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run) {
@@ -71,6 +96,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   setup.visible_within_seconds = policy.storage.visible_within_seconds;
   setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
+  AddNccl(policy, setup);
   if (config == nullptr) {
     return setup;
   }
@@ -80,6 +106,8 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
     setup.checkpoint_path = config->checkpoint_path.path;
     setup.gpu_seconds = config->gpu.seconds;
     setup.gpu_memory_share = config->gpu.memory_share;
+    setup.nccl_library = config->nccl.library.path;
+    setup.nccl_host_id_per_rank = config->nccl.host_id_per_rank;
     setup.timeout = target.timeout;
     for (const FaultConfig& planted : target.planted_faults) {
       setup.faults.push_back(planted.fault);

@@ -17,7 +17,8 @@ namespace dlc {
 /// What the stages that run ranks need. Made from the config and the policy.
 struct RankSetup {
   std::string run_id;
-  int ranks = 0;  ///< 0: the config has no target to run them on
+  int ranks = 0;             ///< 0: there is no target to run them on
+  std::string why_no_ranks;  ///< empty: the config has no target
   /// Of the ranks' meeting and of each step; absent: what each needs at most.
   std::optional<std::chrono::milliseconds> timeout;
   std::vector<PlantedFault> faults;  ///< a fault of a step goes into the stage that has the step
@@ -27,7 +28,15 @@ struct RankSetup {
   bool gpus = true;             ///< false: the policy asks for none
   double gpu_seconds = 0;       ///< per GPU; 0: dlc-probe's default
   double gpu_memory_share = 0;  ///< same
-  std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
+  bool nccl = true;             ///< false: the policy asks for no collectives of NCCL
+  std::string nccl_library;     ///< empty: the copy that torch of this image uses
+  bool nccl_host_id_per_rank = false;
+  std::vector<std::string> nccl_types;
+  std::vector<std::string> nccl_collectives;
+  std::vector<std::int64_t> nccl_sizes;  ///< ascending; the policy's limits are among them
+  bool nccl_over_efa = false;            ///< once more with NCCL_NET naming AWS's plugin
+  bool nccl_over_tcp = false;            ///< once more over sockets
+  std::string checkpoint_path;           ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };
 

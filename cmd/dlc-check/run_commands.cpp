@@ -46,6 +46,15 @@ void AddJudgeOptions(CLI::App& app, RunOptions& options) {
                "leave the evidence unsigned, and say so everywhere");
 }
 
+void AddImportOptions(CLI::App& app, RunOptions& options) {
+  app.add_option("--from-nccl-log", options.imports.logs,
+                 "judge logs of a run that already happened (NCCL_DEBUG=INFO, one file a rank)")
+      ->type_name("DIR");
+  app.add_option("--from-nccl-tests", options.imports.tests,
+                 "judge the output of nccl-tests, text or JSON (-J)")
+      ->type_name("FILE");
+}
+
 void AddOutOption(CLI::App& app, RunOptions& options) {
   app.add_option("--out", options.out_dir,
                  "directory for the files of the run (default ./dlc-check-<run id>)")
@@ -117,6 +126,9 @@ class RunCommand : public Command {
       app->add_option("--only", options_.only, "only these stages: image,gpu,nccl,fsdp,checkpoint")
           ->delimiter(',')
           ->type_name("STAGE");
+    }
+    if (name_ == "nccl") {
+      AddImportOptions(*app, options_);
     }
     AddOutOption(*app, options_);
     std::vector<std::string> formats;
@@ -216,7 +228,7 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
   add("image", "which artefact really runs: digest, release, Ray version, packages added by jobs",
       {Stage::kImage});
   add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
-  add("nccl", "is EFA set up, and do ranks' messages arrive, right and fast enough",
+  add("nccl", "what carries NCCL's bytes between nodes, are results right, and how fast",
       {Stage::kNccl});
   add("fsdp", "no checks in this version: a run of it is INCOMPLETE", {Stage::kFsdp});
   add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});

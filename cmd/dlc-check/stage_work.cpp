@@ -22,6 +22,12 @@ constexpr milliseconds kFabricNode{30'000};
 constexpr milliseconds kFabric{60'000};
 /// Pairs are measured one after the other; on a busy host each takes its seconds.
 constexpr milliseconds kFabricPair{5'000};
+/// Beside the operations: loading NCCL, hashing its file, and connecting all ranks.
+constexpr milliseconds kNccl{90'000};
+constexpr double kSlowestNccl = 0.5e9;  ///< bytes/s of all ranks together
+constexpr double kMostNcclSeconds = 1800;
+/// As nccl-tests: its default.
+constexpr int kNcclIterations = 20;
 constexpr milliseconds kStorageOperations{30'000};
 constexpr milliseconds kStorageSpeed{120'000};
 
@@ -70,6 +76,57 @@ StageWork GpuWorkOfRanks(const RankSetup& setup) {
   return work;
 }
 
+/// Two operations beside the timed ones in each placement, and as slow as a bad network is.
+milliseconds NcclTime(const RankSetup& setup, const NcclCollectivesParameters& work) {
+  double bytes = 0;
+  for (const std::int64_t size : work.sizes_bytes) {
+    bytes += static_cast<double>(size);
+  }
+  const double operations =
+      2.0 * (work.iterations + 2) * static_cast<double>(work.collectives.size());
+  const double seconds =
+      std::min(bytes * operations * setup.ranks / kSlowestNccl, kMostNcclSeconds);
+  return kNccl + milliseconds(static_cast<int>(seconds * 1000));
+}
+
+PlanStep NcclStepNamed(std::string name, const RankSetup& setup,
+                       NcclCollectivesParameters parameters) {
+  parameters.library = setup.nccl_library;
+  parameters.host_id_per_rank = setup.nccl_host_id_per_rank;
+  PlanStep step =
+      Step("nccl-collectives", NcclTime(setup, parameters), setup, FactsToJson(parameters));
+  step.name = std::move(name);
+  return step;
+}
+
+/// The job's own environment, with each type; then, to tell why or how much, one operation in
+/// others.
+void AddNcclSteps(const RankSetup& setup, std::vector<PlanStep>& steps) {
+  for (const std::string& type : setup.nccl_types) {
+    NcclCollectivesParameters own;
+    own.type = type;
+    own.collectives = setup.nccl_collectives;
+    own.sizes_bytes = setup.nccl_sizes;
+    own.warm_up = 1;
+    own.iterations = kNcclIterations;
+    steps.push_back(NcclStepNamed("nccl-" + type, setup, std::move(own)));
+  }
+  NcclCollectivesParameters other;
+  other.type = setup.nccl_types.front();
+  other.collectives = {"all_reduce"};
+  other.sizes_bytes = {setup.nccl_sizes.back()};
+  other.warm_up = 1;
+  other.iterations = kNcclIterations;
+  if (setup.nccl_over_efa) {
+    other.settings = {"NCCL_NET=AWS Libfabric"};
+    steps.push_back(NcclStepNamed(std::string(kNcclOverEfa), setup, other));
+  }
+  if (setup.nccl_over_tcp) {
+    other.settings = {"NCCL_NET=Socket"};
+    steps.push_back(NcclStepNamed(std::string(kNcclOverTcp), setup, other));
+  }
+}
+
 StageWork NcclWork(const RankSetup& setup) {
   const int pairs = setup.ranks * (setup.ranks - 1) / 2;
   StageWork work;
@@ -84,6 +141,9 @@ StageWork NcclWork(const RankSetup& setup) {
                          SizesWith(setup.collective_sizes),
                          1,
                          kOperations}))};
+  if (setup.nccl) {
+    AddNcclSteps(setup, work.steps);
+  }
   return work;
 }
 
@@ -127,7 +187,8 @@ StageWork StepsOf(Stage stage, const RankSetup& setup) {
 StageWork WorkOf(Stage stage, const RankSetup& setup) {
   if (setup.ranks == 0) {
     StageWork nothing;
-    nothing.why_not = "the config has no target to run ranks on";
+    nothing.why_not = setup.why_no_ranks.empty() ? "the config has no target to run ranks on"
+                                                 : setup.why_no_ranks;
     return nothing;
   }
   StageWork work = StepsOf(stage, setup);

@@ -80,12 +80,17 @@ TEST_CASE(
       NcclAt(o, rank).measured.collectives.resize(3);
       NcclAt(o, rank).measured.stopped_by =
           Error{ErrorCode::kTimedOut, "rank 1 did not finish broadcast of 67108864 bytes", ""};
-      NcclRankAt(o, rank).nccl_collectives[0].end.last_progress = "broadcast";
+      NcclAt(o, rank).reached = {"timed", "broadcast", 64 << 20, false, 3};
+      NcclAt(o, rank).ras = std::string("{}");
     }
     const Finding finding = OfRule(Look(o), kDone).front();
     CHECK(finding.verdict == Verdict::kFail);
     CHECK(Has(finding.reason.message, "rank 1 did not finish broadcast"));
-    CHECK(Has(finding.notes.back(), "broadcast"));
+    REQUIRE(finding.notes.size() >= 2);
+    CHECK(Has(finding.notes[finding.notes.size() - 2],
+              "rank 0 on pod-0, rank 1 on pod-1 reached timed of broadcast, 67108864 bytes, "
+              "operation 3"));
+    CHECK(Has(finding.notes.back(), "RAS"));
     CHECK(OfRule(Look(o), kResults).front().verdict == Verdict::kUnknown);
   }
   SUBCASE("a process that had to be ended") {

@@ -235,6 +235,36 @@ TEST_CASE("nccl-transport: bytes over TCP are held against what the operations s
   }
 }
 
+TEST_CASE("nccl-transport: the devices' own counters prove it, or speak against it") {
+  Observations o = GoodNccl(2);
+  const double all = 20.0 * 7 * static_cast<double>(testing::kNcclBytes);
+  const auto sent = [&](double bytes) {
+    ChangeNccl(o, [&](NcclExperiment& nccl, int) {
+      nccl.efa_counters_before = std::vector<EfaPortCounters>{{"rdmap0s31", 700, 0, {}}};
+      nccl.efa_counters_after = std::vector<EfaPortCounters>{
+          {"rdmap0s31", 700 + static_cast<std::int64_t>(bytes / 2), 0, {}}};
+    });
+    return Level(o, Asks("EFA_PROVEN"));
+  };
+  CHECK(sent(all).verdict == Verdict::kPass);
+  CHECK(Has(sent(all).actual, "EFA_PROVEN"));
+  CHECK(OfRule(Look(o), kWireRule).front().verdict == Verdict::kPass);
+  CHECK(sent(all * 0.9).verdict == Verdict::kFail);  // fewer than any algorithm needs
+  CHECK(OfRule(Look(o), kWireRule).front().verdict == Verdict::kFail);
+  CHECK(sent(all * 1.3).verdict == Verdict::kUnknown);  // somebody else's too
+  SUBCASE("ranks of one node that see one device count it once") {
+    NcclRankAt(o, 1).facts.node = NcclRankAt(o, 0).facts.node;
+    CHECK(sent(all * 2).verdict == Verdict::kPass);
+  }
+  SUBCASE("counters of one rank are not all") {
+    sent(all);
+    NcclAt(o, 1).efa_counters_after = Error{ErrorCode::kPermissionDenied, "no counters here", ""};
+    const Finding finding = Level(o, Asks("EFA_PROVEN"));
+    CHECK(finding.verdict == Verdict::kUnknown);
+    CHECK(Level(o, Asks("EFA_LOGGED")).verdict == Verdict::kPass);
+  }
+}
+
 TEST_CASE("nccl-transport: GPUDirect where the type has it") {
   Observations o = GoodNccl(2, "p5.48xlarge");
   CHECK(OfRule(Look(o), kGdr).front().verdict == Verdict::kPass);

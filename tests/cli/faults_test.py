@@ -6,7 +6,7 @@ import unittest
 from harness import FAILED, INCOMPLETE, OK, USAGE, Case
 
 HEAD = "apiVersion: dlc-check/v1\nkind: Config\n"
-POLICY = "policy: {stages: [nccl, checkpoint], fabric: {efa: no}}\n"
+POLICY = "policy: {stages: [nccl, checkpoint], fabric: {efa: no}, gpu: {devices: no}}\n"
 
 
 class Ranks(Case):
@@ -60,14 +60,14 @@ class AnyNumber(Ranks):
                     self.assertEqual(len(self.evidence["observations"][run]["value"]["ranks"]), ranks)
 
     def test_the_stage_alone(self):
-        table = self.cluster(self.config(2, policy="policy: {fabric: {efa: no}}\n"), OK, command="nccl")
+        table = self.cluster(self.config(2, policy="policy: {fabric: {efa: no}, gpu: {devices: no}}\n"), OK, command="nccl")
         self.assertEqual(self.verdicts(table, "fabric-bandwidth/right-data"), ["pass", "pass"])
         self.assertNotIn("storage-shared/files-visible", table)
         # One rank moves nothing: that is no pass.
-        self.cluster(self.config(1, policy="policy: {fabric: {efa: no}}\n"), INCOMPLETE, command="nccl")
+        self.cluster(self.config(1, policy="policy: {fabric: {efa: no}, gpu: {devices: no}}\n"), INCOMPLETE, command="nccl")
 
     def test_a_limit_that_loopback_cannot_show_is_unknown(self):
-        policy = "policy: {stages: [nccl], fabric: {efa: no, minPairBandwidth: {sizeBytes: 131072, bytesPerSecond: 1}}}\n"
+        policy = "policy: {stages: [nccl], gpu: {devices: no}, fabric: {efa: no, minPairBandwidth: {sizeBytes: 131072, bytesPerSecond: 1}}}\n"
         table = self.cluster(self.config(2, policy=policy), INCOMPLETE)
         shown, limit = table["fabric-bandwidth/pair-bandwidth"]
         self.assertEqual((shown["verdict"], limit["verdict"]), ("not_applicable", "unknown"))
@@ -75,13 +75,13 @@ class AnyNumber(Ranks):
         self.assertTrue(any("131072 bytes" in note for note in shown["notes"]), shown["notes"])
 
     def test_a_provider_that_the_policy_demands_and_nobody_used_fails(self):
-        policy = "policy: {stages: [nccl], fabric: {efa: no, provider: efa}}\n"
+        policy = "policy: {stages: [nccl], gpu: {devices: no}, fabric: {efa: no, provider: efa}}\n"
         table = self.cluster(self.config(2, policy=policy), FAILED)
         finding, = table["fabric-bandwidth/provider"]
         self.assertRegex(finding["reason"]["message"], r"expected efa, found ranks 0 and 1: \w")
 
     def test_without_a_target_nothing_is_measured_and_the_report_says_so(self):
-        config = self.write("c.yaml", HEAD + "policy: {fabric: {efa: no, provider: efa}}\n")
+        config = self.write("c.yaml", HEAD + "policy: {gpu: {devices: no}, fabric: {efa: no, provider: efa}}\n")
         table = self.cluster(config, INCOMPLETE, command="nccl")
         finding, = table["fabric-bandwidth/right-data"]
         self.assertEqual(finding["verdict"], "unknown")
@@ -170,7 +170,7 @@ class Planted(Ranks):
         self.run_cli("cluster", "-c", config, "--sign-key", key, "--out", self.dir / "signed", expect=INCOMPLETE)
         done = self.run_cli("report", "verify", self.dir / "signed" / "evidence.sigstore.json", "--key", public, expect=INCOMPLETE)
         self.assertIn("INCOMPLETE", done.stdout)
-        lenient = self.write("p.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nstages: [nccl, checkpoint]\nfabric: {efa: no}\n")
+        lenient = self.write("p.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nstages: [nccl, checkpoint]\nfabric: {efa: no}\ngpu: {devices: no}\n")
         done = self.run_cli("judge", self.dir / "signed" / "evidence.statement.json", "--policy", lenient, expect=INCOMPLETE)
         self.assertIn("judges the tool, not the cluster", done.stdout)
 

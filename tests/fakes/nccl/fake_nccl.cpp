@@ -57,11 +57,18 @@ std::string Setting(const char* name, const char* otherwise = "") {
   return value == nullptr ? otherwise : value;
 }
 
+/// A plugin from 1.13 on takes its old name where NCCL_NET says so.
+std::string Network() {
+  const std::string network = Setting("FAKE_NCCL_NETWORK", "Socket");
+  return network == "Libfabric" && Setting("NCCL_NET") == "AWS Libfabric" ? "AWS Libfabric"
+                                                                          : network;
+}
+
 bool IsFor(const char* name) {
   return !Setting(name).empty() && Setting(name) == Setting("RANK");
 }
 
-void Log(const char* format, ...) {
+std::FILE* LogFile() {
   static std::FILE* const file = [] {
     const std::string path = Setting("NCCL_DEBUG_FILE");
     const bool wanted = Setting("NCCL_DEBUG") == "INFO" && Setting("FAKE_NCCL_WITHOUT_LOG").empty();
@@ -71,6 +78,19 @@ void Log(const char* format, ...) {
     }
     return opened;
   }();
+  return file;
+}
+
+/// An empty line first, and the source line: as src/debug.cc does.
+void Warn(const char* text) {
+  if (std::FILE* file = LogFile()) {
+    std::fprintf(file, "\nfake-host:%d:%d [0] plugin/net.cc:341 NCCL WARN %s\n", getpid(), getpid(),
+                 text);
+  }
+}
+
+void Log(const char* format, ...) {
+  std::FILE* const file = LogFile();
   if (file == nullptr) {
     return;
   }
@@ -177,7 +197,7 @@ struct Comm {
     connected = true;
     const int next = (rank + 1) % size;
     const int before = (rank + size - 1) % size;
-    const std::string network = Setting("FAKE_NCCL_NETWORK", "Socket");
+    const std::string network = Network();
     Log("Channel 00/0 : %d[0] -> %d[0] [receive] via NET/%s/0", before, rank, network.c_str());
     Log("Channel 00/0 : %d[0] -> %d[0] [send] via NET/%s/0", rank, next, network.c_str());
   }
@@ -253,7 +273,7 @@ int ncclGetUniqueId(Id* id) {
 }
 
 int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
-  const std::string network = Setting("FAKE_NCCL_NETWORK", "Socket");
+  const std::string network = Network();
   Log("NCCL version 2.28.9+cuda13.0");
   if (NoInterface()) {
     return kInternalError;
@@ -261,7 +281,7 @@ int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
   if (Setting("NCCL_NET_PLUGIN").starts_with('/')) {
     Log("NET/Plugin: Could not find: %s", Setting("NCCL_NET_PLUGIN").c_str());
   }
-  if (network == "Libfabric") {
+  if (network.ends_with("Libfabric")) {
     Log("NET/OFI Initializing aws-ofi-nccl 1.20.0");
     Log("NET/OFI Selected provider is efa, fabric is efa (found 1 nics)");
   } else {
@@ -270,7 +290,7 @@ int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
   const std::string wanted = Setting("NCCL_NET");
   if (!wanted.empty() && wanted != network) {
     unlink(id.internal);
-    Log("Failed to initialize any NET plugin");
+    Warn("Failed to initialize any NET plugin");
     return kInvalidUsage;
   }
   Log("Using network %s", network.c_str());

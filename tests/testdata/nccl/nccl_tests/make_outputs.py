@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes outputs of nccl-tests beside it: the format of src/common.cu at 2.19.6, as in NVIDIA/nccl-tests issues 107, 182 and 294."""
+import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -46,5 +47,28 @@ def main():
     write("not_compared.txt", HEAD + sixteen + COLUMNS + rows(wrong="N/A") + tail())
 
 
+def json_output(**changes):
+    """What -J writes (src/util.cu, file version 2): booleans and the root are text, env is the whole environment."""
+    timing = {"time": 67108.86, "alg_bw": 4.0, "bus_bw": 7.5, "nwrong": 0.0}
+    document = {"version": 2, "start_time": "2026-11-30 10:00:00", "args": ["/usr/local/bin/all_reduce_perf", "-b", "64M"],
+                "env": ["HOME=/home/ubuntu", "SECRET_TOKEN=hunter2"], "nccl_version": 22907,
+                "config": {"nthreads": 1, "ngpus": 1, "devices": [{"rank": n, "group": 0, "pid": 100 + n, "hostname": "node-a" if n < 8 else "node-b",
+                                                                   "device": n % 8} for n in range(16)]},
+                "results": [{"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1", "out_of_place": timing,
+                             "in_place": timing, "actual_iterations": 20} for size in (64 << 20, 256 << 20, 1 << 30)],
+                "out_of_bounds": {"count": 0, "okay": "true"}, "average_bus_bandwidth": {"bandwidth": 7.5, "okay": "unchecked"},
+                "errors": [], "end_time": "2026-11-30 10:01:00"}
+    document.update(changes)
+    return [json.dumps({key: value for key, value in document.items() if value is not None}, indent=1)]
+
+
+def write_json():
+    write("two_hosts.json", json_output())
+    write("not_finished.json", json_output(end_time=None, average_bus_bandwidth=None))
+    write("eight_gpus_a_process.json", json_output(config={"nthreads": 1, "ngpus": 8, "devices": [
+        {"rank": 0, "pid": 41, "hostname": "node-a"}, {"rank": 8, "pid": 57, "hostname": "node-b"}]}))
+
+
 if __name__ == "__main__":
     main()
+    write_json()
