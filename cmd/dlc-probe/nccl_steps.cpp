@@ -15,6 +15,7 @@
 #include "probes/node/nccl/nccl_group.h"
 #include "probes/node/nccl/nccl_surroundings.h"
 #include "probes/node/nccl/rank_gpu.h"
+#include "probes/node/net_dev.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks_json.h"
 
