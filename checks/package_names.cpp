@@ -55,19 +55,6 @@ std::optional<std::string> EggName(std::string_view text) {
 
 }  // namespace
 
-std::string NormalizePackageName(std::string_view name) {
-  std::string normal;
-  normal.reserve(name.size());
-  for (const char c : name) {
-    if (!IsSeparator(c)) {
-      normal += Lower(c);
-    } else if (normal.empty() || normal.back() != '-') {
-      normal += '-';
-    }
-  }
-  return normal;
-}
-
 bool PackageNameMatches(std::string_view pattern, std::string_view name) {
   const std::string normal = NormalizePackageName(name);
   if (pattern.ends_with('*')) {

@@ -5,12 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "probes/observations/package_name.h"
 #include "probes/observations/ray.h"
 
 namespace dlc {
 
-/// PEP 503: lower case, each run of - _ . becomes one -. "Flash_Attn" -> "flash-attn".
-std::string NormalizePackageName(std::string_view name);
 /// Exact, or a prefix when `pattern` ends in *. Both sides are normalised: "nvidia-*" matches
 /// "NVIDIA_nccl.cu13".
 bool PackageNameMatches(std::string_view pattern, std::string_view name);

@@ -107,7 +107,11 @@ void JudgeProviders(PodView& pod) {
 }
 
 void JudgeMemlock(PodView& pod) {
-  const auto& soft = pod.node.memlock_soft_bytes;
+  if (!pod.node.memlock.seen()) {
+    pod.judge.Unseen(kMemlock, pod.subject, "the limit of locked memory", pod.node.memlock);
+    return;
+  }
+  const auto& soft = pod.node.memlock.value().soft_bytes;
   Finding& finding =
       pod.judge.Decide(kMemlock, pod.subject,
                        {{"RLIMIT_MEMLOCK", Op::kAbsent, std::monostate{},

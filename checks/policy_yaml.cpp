@@ -8,6 +8,7 @@
 #include "checks/policy_gpu.h"
 #include "checks/policy_nccl.h"
 #include "probes/documents/strict_map.h"
+#include "probes/observations/package_name.h"
 
 namespace dlc {
 namespace {
@@ -71,19 +72,14 @@ Result<std::string> PackageName(std::string_view written, bool pattern) {
   if (star) {
     stem.remove_suffix(1);
   }
-  std::string name;
-  for (const char c : stem) {
-    const bool separator = c == '-' || c == '_' || c == '.';
-    if (!separator && !IsAlphanumeric(c)) {
-      return Invalid("'" + std::string(written) + "' is not a package name",
-                     pattern ? "a name, or a prefix and *; no version" : "a name without version");
-    }
-    if (!separator) {
-      name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    } else if (!name.ends_with('-')) {
-      name += '-';
-    }
+  const bool named = std::all_of(stem.begin(), stem.end(), [](char c) {
+    return IsAlphanumeric(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (!named) {
+    return Invalid("'" + std::string(written) + "' is not a package name",
+                   pattern ? "a name, or a prefix and *; no version" : "a name without version");
   }
+  const std::string name = NormalizePackageName(stem);
   if (name.empty() && !star) {
     return Invalid("a package name must not be empty");
   }

@@ -8,6 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "checks/wording.h"
+
 namespace dlc {
 namespace {
 
@@ -19,10 +21,6 @@ std::string Unseen(const Observed<T>& observed) {
   }
   const NotLookedAt& why = observed.why_not();
   return "not looked at: " + (why.blocked_by.empty() ? why.reason : "blocked by " + why.blocked_by);
-}
-
-std::string Plural(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::vector<std::string> ImageValues(const Observed<ServedImage>& image) {
@@ -48,8 +46,8 @@ std::vector<std::string> ClusterValues(const ClusterFacts& cluster) {
   const auto* pods = cluster.pods.get();
   const auto* nodes = cluster.nodes.get();
   if (pods != nullptr || nodes != nullptr) {
-    values.push_back((pods != nullptr ? Plural(pods->size(), "pod") : "pods not seen") + ", " +
-                     (nodes != nullptr ? Plural(nodes->size(), "node") : "nodes not seen"));
+    values.push_back((pods != nullptr ? Count(pods->size(), "pod") : "pods not seen") + ", " +
+                     (nodes != nullptr ? Count(nodes->size(), "node") : "nodes not seen"));
   }
   return values;
 }

@@ -8,6 +8,7 @@
 #include "probes/node/fabric/measure_collectives.h"
 #include "probes/node/fabric/measure_pairs.h"
 #include "probes/node/fabric/node_facts.h"
+#include "probes/node/net_dev.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
@@ -26,7 +27,7 @@ template <class Measure>
 Result<std::string> RunFabricExperiment(const StepContext& context, const std::string& provider,
                                         Measure measure) {
   FabricExperiment seen;
-  seen.interfaces_before = ObserveInterfaceBytes();
+  seen.interfaces_before = ReadNetDev();
   context.progress.Say("opening the fabric");
   auto communicator =
       FabricCommunicator::Open(ChooseFabric(provider), *context.exchange, context.deadline);
@@ -43,7 +44,7 @@ Result<std::string> RunFabricExperiment(const StepContext& context, const std::s
       context.progress.Say(met.error().message);
     }
   }
-  seen.interfaces_after = ObserveInterfaceBytes();
+  seen.interfaces_after = ReadNetDev();
   KeepOwn(context.me.rank, seen.measured);
   return FactsToJson(seen);
 }

@@ -19,6 +19,7 @@
 #include "probes/node/nccl/nccl_settings.h"
 #include "probes/node/nccl/nccl_surroundings.h"
 #include "probes/node/nccl/rank_gpu.h"
+#include "probes/node/net_dev.h"
 #include "probes/observations/nccl_log.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks_json.h"

@@ -61,12 +61,19 @@ struct HugePagePool {
   bool operator==(const HugePagePool&) const = default;
 };
 
+/// RLIMIT_MEMLOCK; nullopt is unlimited.
+struct MemlockLimit {
+  std::optional<std::int64_t> soft_bytes;
+  std::optional<std::int64_t> hard_bytes;
+
+  bool operator==(const MemlockLimit&) const = default;
+};
+
 /// What a rank's process sees of the fabric on its node, before any byte moved.
 struct NodeFabric {
   std::vector<RdmaDevice> rdma_devices;
   Observed<std::vector<EfaFunction>> efa_functions;
-  std::optional<std::int64_t> memlock_soft_bytes;  ///< RLIMIT_MEMLOCK; nullopt is unlimited
-  std::optional<std::int64_t> memlock_hard_bytes;
+  Observed<MemlockLimit> memlock;
   std::vector<HugePagePool> huge_pages;
   Observed<std::string> efa_installer_version;  ///< /opt/amazon/efa_installed_packages
   Observed<LoadedLibrary> libfabric;

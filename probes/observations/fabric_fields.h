@@ -26,11 +26,11 @@ template <> struct FieldsOf<EfaFunction> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<HugePagePool> { static constexpr Field kFields[] = {
     F<&HugePagePool::page_bytes>("pageBytes"), F<&HugePagePool::total_pages>("totalPages"),
     F<&HugePagePool::free_pages>("freePages")}; };
+template <> struct FieldsOf<MemlockLimit> { static constexpr Field kFields[] = {
+    F<&MemlockLimit::soft_bytes>("softBytes"), F<&MemlockLimit::hard_bytes>("hardBytes")}; };
 template <> struct FieldsOf<NodeFabric> { static constexpr Field kFields[] = {
     F<&NodeFabric::rdma_devices>("rdmaDevices"), F<&NodeFabric::efa_functions>("efaFunctions"),
-    F<&NodeFabric::memlock_soft_bytes>("memlockSoftBytes"),
-    F<&NodeFabric::memlock_hard_bytes>("memlockHardBytes"),
-    F<&NodeFabric::huge_pages>("hugePages"),
+    F<&NodeFabric::memlock>("memlock"), F<&NodeFabric::huge_pages>("hugePages"),
     F<&NodeFabric::efa_installer_version>("efaInstallerVersion"),
     F<&NodeFabric::libfabric>("libfabric"), F<&NodeFabric::providers>("providers"),
     F<&NodeFabric::fi_provider>("fiProvider")}; };

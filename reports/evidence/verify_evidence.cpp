@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/wording.h"
 #include "probes/observations/strict_json.h"
 #include "reports/evidence/consistency.h"
 #include "reports/evidence/envelope.h"
@@ -37,10 +38,6 @@ Error Refused(const std::string& message, const std::string& hint = "") {
 
 StepResult Said(const Result<void>& checked, const std::string& text) {
   return checked ? StepResult(text) : StepResult(checked.error());
-}
-
-std::string Count(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 StepResult BoundSize(Inquiry& inquiry) {

@@ -48,6 +48,7 @@ Observations WithEfa() {
       node.rdma_devices = {Efa("rdmap16s27", true)};
       node.efa_functions = std::vector<EfaFunction>{{"0000:10:1b.0", "efa1", "efa"}};
       node.providers.value().push_back({"efa", "rdmap16s27-rdm", "efa", "204.0", "", "", {}});
+      node.memlock = MemlockLimit{};
       node.huge_pages = {{2 << 20, 5128, 5000}};
       node.efa_installer_version = std::string("1.49.0");
     }
@@ -99,7 +100,7 @@ TEST_CASE("fabric-ready: each shortcoming of the pod is told by itself") {
   Observations o = WithEfa();
   NodeFabric& node = NodeAt(o, 0);
   node.providers.value().pop_back();
-  node.memlock_soft_bytes = 65536;
+  node.memlock = MemlockLimit{65536, 65536};
   node.huge_pages.clear();
   node.efa_installer_version = std::string("1.47.0");
   node.fi_provider = "tcp";
@@ -121,12 +122,14 @@ TEST_CASE("fabric-ready: each shortcoming of the pod is told by itself") {
 TEST_CASE("fabric-ready: what a rank could not see is unknown") {
   Observations o = WithEfa();
   NodeAt(o, 0).providers = Error{ErrorCode::kNotFound, "no provider", ""};
+  NodeAt(o, 0).memlock = Error{ErrorCode::kUnavailable, "getrlimit: Function not implemented", ""};
   NodeAt(o, 0).efa_installer_version = Error{ErrorCode::kNotFound, "no such file", ""};
   FabricAt(o, 1).fabric_node[0].seen = Error{ErrorCode::kTimedOut, "slow", ""};
   Policy p;
   p.image.efa_installer = "1.49.0";
   const auto findings = Look(o, p);
   CHECK(One(findings, kProvider).verdict == Verdict::kUnknown);
+  CHECK(One(findings, kLocked).verdict == Verdict::kUnknown);
   CHECK(One(findings, kInstaller).verdict == Verdict::kUnknown);
   CHECK(OfRule(findings, kDevices)[1].verdict == Verdict::kUnknown);
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -127,15 +128,16 @@ TEST_CASE("an EFA device of ours is not passed over for TCP, and what is asked f
   CHECK(ChooseFabric("", root.Path()).provider.empty());
 }
 
-TEST_CASE("interface counters are read for interfaces and nothing else") {
-  const TemporaryDirectory root;
-  root.Write("sys/class/net/eth0/statistics/rx_bytes", "123\n");
-  root.Write("sys/class/net/eth0/statistics/tx_bytes", "9876543210\n");
-  root.Write("sys/class/net/bonding_masters", "\n");
-  const auto interfaces = ObserveInterfaceBytes(root.Path());
-  REQUIRE(interfaces.has_value());
-  CHECK(*interfaces == std::vector<InterfaceBytes>{{"eth0", 123, 9'876'543'210}});
-  CHECK_FALSE(ObserveInterfaceBytes("/nowhere").has_value());
+TEST_CASE("a limit of locked memory that could not be read is not unlimited") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  const rlimit lower{0, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &lower) == 0);
+  const auto limited = ObserveMemlock(RLIMIT_MEMLOCK);
+  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  REQUIRE(limited.seen());
+  CHECK(limited.value().soft_bytes == 0);
+  CHECK(ObserveMemlock(-1).failed());
 }
 
 }  // namespace dlc

@@ -48,23 +48,6 @@ TEST_CASE("nccl maps: each library once, and no others") {
   CHECK(MappedNcclLibraries(tree / "absent").empty());
 }
 
-TEST_CASE("nccl interfaces: of /proc/net/dev") {
-  const TemporaryDirectory tree;
-  const std::string dev = tree.Write(
-      "dev",
-      "Inter-|   Receive                                                |  Transmit\n"
-      " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n"
-      "    lo:  1000 10    0    0    0     0          0         0     2000 20  0 0 0 0 0 0\n"
-      "  eth0:9007199254740993 1 2 3 4 5 6 7 8 9 0 0 0 0 0 0\n"
-      "broken: 1 2 3\n");
-  const auto interfaces = ReadNetDev(dev);
-  REQUIRE(interfaces.has_value());
-  CHECK(*interfaces ==
-        std::vector<InterfaceBytes>{{"eth0", 9007199254740993, 8}, {"lo", 1000, 2000}});
-  CHECK_FALSE(ReadNetDev(tree / "absent").has_value());
-  CHECK(ReadNetDev().has_value());
-}
-
 TEST_CASE("nccl log capture: what is written to the file that NCCL is told of is read") {
   auto capture = NcclLogCapture::Start();
   REQUIRE(capture.has_value());

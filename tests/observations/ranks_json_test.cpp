@@ -11,7 +11,7 @@ NodeFabric SampleNodeFabric() {
   NodeFabric node;
   node.rdma_devices = {{"rdmap0s6", "0000:10:1b.0", "1d0f", "efa2", "uverbs0", true, "e"}};
   node.efa_functions = std::vector<EfaFunction>{{"0000:10:1b.0", "efa2", "efa"}};
-  node.memlock_soft_bytes = 0;  // not the same as unlimited
+  node.memlock = MemlockLimit{0, std::nullopt};  // 0 is not the same as unlimited
   node.huge_pages = {{2 << 20, 5120, 12}};
   node.efa_installer_version = Error{ErrorCode::kNotFound, "none", ""};
   node.libfabric = LoadedLibrary{"/opt/amazon/efa/lib64/libfabric.so.1", "2.4", "ab"};

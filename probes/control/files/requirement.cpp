@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "probes/control/files/secret_text.h"
+#include "probes/observations/package_name.h"
 
 namespace dlc {
 namespace {
@@ -38,7 +39,7 @@ std::optional<Named> LeadingName(std::string_view text) {
   if (length == 0 || text[0] == '-' || text[0] == '.') {
     return std::nullopt;
   }
-  return Named{NormalizedName(text.substr(0, length)), Trim(text.substr(length))};
+  return Named{NormalizePackageName(text.substr(0, length)), Trim(text.substr(length))};
 }
 
 bool IsLocation(std::string_view text) {
@@ -65,7 +66,7 @@ void NameFromLocation(std::string_view location, RequestedPackage& package) {
   const auto file = slash == std::string_view::npos ? location : location.substr(slash + 1);
   const auto dash = file.find('-');
   if (file.ends_with(".whl") && dash != std::string_view::npos) {
-    package.name = NormalizedName(file.substr(0, dash));
+    package.name = NormalizePackageName(file.substr(0, dash));
     const auto version = file.substr(dash + 1, file.find('-', dash + 1) - dash - 1);
     package.specifier = "==" + std::string(version);
     // A local version is written torch-2.4.0%2Bcu121-... in URLs.
@@ -93,20 +94,6 @@ void ReadSpecifier(std::string_view rest, RequestedPackage& package) {
 }
 
 }  // namespace
-
-std::string NormalizedName(std::string_view name) {
-  std::string normal;
-  for (const char c : name) {
-    if (c == '-' || c == '_' || c == '.') {
-      if (!normal.ends_with('-')) {
-        normal += '-';
-      }
-    } else {
-      normal += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    }
-  }
-  return normal;
-}
 
 RequestedPackage ParseRequirement(std::string_view line, std::string_view installer) {
   RequestedPackage package;

@@ -7,9 +7,6 @@
 
 namespace dlc {
 
-/// Lower case, runs of - _ . to one - (PEP 503).
-std::string NormalizedName(std::string_view name);
-
 /// One line of a requirements list, as pip and uv read it: "name[extra]>=1,<2; marker",
 /// "name @ URL", a URL or path (the name from #egg= or from a wheel's file name, where they tell),
 /// or an option ("--extra-index-url X", "-r file", "-e ."). Text that is none of these keeps an

@@ -10,30 +10,16 @@
 #include <map>
 #include <utility>
 
+#include "probes/control/process/file_descriptor.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
 namespace {
 
-/// Closes at the end of its scope; -1 for none.
-struct Descriptor {
-  explicit Descriptor(int value) : fd(value) {}
-  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd >= 0) {
-      close(fd);
-    }
-  }
-  int fd;
-};
-
 /// Rank 0's socket is made here and inherited, so that nobody can take the port in between, and
 /// reached on loopback alone.
-Result<Descriptor> ListenOnLoopback(int& port) {
-  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<FileDescriptor> ListenOnLoopback(int& port) {
+  FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -42,8 +28,9 @@ Result<Descriptor> ListenOnLoopback(int& port) {
   // NOLINTBEGIN(cppcoreguidelines-pro-type-reinterpret-cast): the sockets API
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   // NOLINTEND(cppcoreguidelines-pro-type-reinterpret-cast)
-  if (listener.fd < 0 || bind(listener.fd, generic, length) != 0 ||
-      listen(listener.fd, SOMAXCONN) != 0 || getsockname(listener.fd, generic, &length) != 0) {
+  if (listener.Get() < 0 || bind(listener.Get(), generic, length) != 0 ||
+      listen(listener.Get(), SOMAXCONN) != 0 ||
+      getsockname(listener.Get(), generic, &length) != 0) {
     return Error{ErrorCode::kUnavailable,
                  std::string("cannot listen on loopback: ") + strerrordesc_np(errno), ""};
   }
@@ -51,12 +38,12 @@ Result<Descriptor> ListenOnLoopback(int& port) {
   return listener;
 }
 
-Result<Descriptor> OpenNetworkNamespace(const std::string& name) {
+Result<FileDescriptor> OpenNetworkNamespace(const std::string& name) {
   if (name.empty()) {
-    return Descriptor(-1);
+    return FileDescriptor();
   }
-  Descriptor opened(open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
-  if (opened.fd < 0) {
+  FileDescriptor opened(open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (opened.Get() < 0) {
     return Error{errno == EACCES ? ErrorCode::kPermissionDenied : ErrorCode::kNotFound,
                  "cannot open network namespace '" + name + "': " + strerrordesc_np(errno),
                  "`ip netns list` names those there are"};
@@ -82,7 +69,7 @@ Result<void> LocalLauncher::StartAll(const std::string& program, int listen_fd, 
     }
     for (int local = 0; local < group.ranks; ++local, ++rank) {
       start.rank = rank;
-      start.netns_fd = netns->fd;
+      start.netns_fd = netns->Get();
       start.listen_fd = rank == 0 ? listen_fd : -1;
       start.environment["RANK"] = std::to_string(rank);
       start.environment["LOCAL_RANK"] = std::to_string(local);
@@ -118,16 +105,16 @@ Result<void> LocalLauncher::Start(const LaunchRequest& request, Deadline /*deadl
     return program.error();
   }
   int port = options_.master_port;
-  Descriptor listener(-1);
+  FileDescriptor listener;
   if (options_.master_address.empty()) {
     options_.master_address = "127.0.0.1";
     auto listening = ListenOnLoopback(port);
     if (!listening) {
       return listening.error();
     }
-    std::swap(listener.fd, listening->fd);
+    listener = std::move(listening).value();
   }
-  auto started = StartAll(*program, listener.fd, port);
+  auto started = StartAll(*program, listener.Get(), port);
   if (!started) {
     KillAll();
     ranks_.clear();

@@ -208,16 +208,22 @@ NodeFabric ObserveFabric(const FabricOptions& options, const std::string& root) 
   NodeFabric node;
   node.rdma_devices = ObserveRdmaDevices(root);
   node.efa_functions = ObserveEfaFunctions(root);
-  rlimit memlock{};
-  if (getrlimit(RLIMIT_MEMLOCK, &memlock) == 0) {
-    node.memlock_soft_bytes = Limit(memlock.rlim_cur);
-    node.memlock_hard_bytes = Limit(memlock.rlim_max);
-  }
+  node.memlock = ObserveMemlock(RLIMIT_MEMLOCK);
   node.huge_pages = ObserveHugePages(root);
   node.efa_installer_version = ObserveEfaInstaller(root);
   node.fi_provider = ProviderFilter();
   ObserveLibfabric(options, node);
   return node;
+}
+
+Observed<MemlockLimit> ObserveMemlock(int resource) {
+  rlimit limit{};
+  // The kernel's own call: glibc's takes an enum.
+  if (prlimit(0, static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0) {
+    return Error{ErrorCode::kUnavailable,
+                 "getrlimit: " + std::error_code(errno, std::generic_category()).message(), ""};
+  }
+  return MemlockLimit{Limit(limit.rlim_cur), Limit(limit.rlim_max)};
 }
 
 FabricOptions ChooseFabric(const std::string& provider, const std::string& root) {
@@ -230,23 +236,6 @@ FabricOptions ChooseFabric(const std::string& provider, const std::string& root)
     }
   }
   return options;
-}
-
-Result<std::vector<InterfaceBytes>> ObserveInterfaceBytes(const std::string& root) {
-  const fs::path net = fs::path(root) / "sys/class/net";
-  auto names = Names(net);
-  if (!names) {
-    return std::move(names).error();
-  }
-  std::vector<InterfaceBytes> interfaces;
-  for (const std::string& name : *names) {
-    const fs::path statistics = net / name / "statistics";
-    if (FirstLine(statistics / "rx_bytes")) {  // bonding_masters is a file here, not an interface
-      interfaces.push_back(
-          {name, NumberIn(statistics / "rx_bytes"), NumberIn(statistics / "tx_bytes")});
-    }
-  }
-  return interfaces;
 }
 
 }  // namespace dlc

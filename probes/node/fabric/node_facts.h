@@ -13,13 +13,12 @@ namespace dlc {
 /// 6.15 that can crash the node from inside a pod (mainline fix a1ecb30f9085).
 NodeFabric ObserveFabric(const FabricOptions& options, const std::string& root = "/");
 
+/// RLIMIT_MEMLOCK; `resource` is another one in tests.
+Observed<MemlockLimit> ObserveMemlock(int resource);
+
 /// The way that an experiment takes: `provider` if it is not empty; else "efa" where one of its
 /// devices is this process's to use, which then must not be passed over in silence for TCP; else
 /// what libfabric and FI_PROVIDER offer.
 FabricOptions ChooseFabric(const std::string& provider, const std::string& root = "/");
-
-/// Counters of every interface below `root`/sys/class/net, sorted by name. In a pod of its own
-/// network namespace these are the pod's; under hostNetwork the whole node's.
-Result<std::vector<InterfaceBytes>> ObserveInterfaceBytes(const std::string& root = "/");
 
 }  // namespace dlc

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <set>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "probes/node/nccl/nccl_settings.h"
@@ -145,34 +144,6 @@ std::vector<std::string> MappedNcclLibraries(const std::string& maps) {
     }
   }
   return {found.begin(), found.end()};
-}
-
-Result<std::vector<InterfaceBytes>> ReadNetDev(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) {
-    return Error{ErrorCode::kUnavailable, "cannot read " + file, ""};
-  }
-  std::vector<InterfaceBytes> interfaces;
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t colon = line.rfind(':');  // "eth0:1:" is an alias
-    if (colon == std::string::npos) {
-      continue;  // the two lines of headings
-    }
-    InterfaceBytes one;
-    one.name = Trimmed(std::string_view(line).substr(0, colon));
-    std::istringstream numbers(line.substr(colon + 1));
-    std::int64_t unused = 0;
-    numbers >> one.received_bytes;
-    for (int i = 0; i < 7; ++i) {
-      numbers >> unused;
-    }
-    if (numbers >> one.sent_bytes) {
-      interfaces.push_back(one);
-    }
-  }
-  std::sort(interfaces.begin(), interfaces.end(),
-            [](const InterfaceBytes& a, const InterfaceBytes& b) { return a.name < b.name; });
-  return interfaces;
 }
 
 FabricRank NcclPlace(const std::string& host, const std::string& boot_id) {

@@ -43,9 +43,6 @@ std::vector<std::string> NcclConfigurationFiles();
 /// Files mapped into this process that NCCL's traffic may go through, sorted.
 std::vector<std::string> MappedNcclLibraries(const std::string& maps = "/proc/self/maps");
 
-/// Bytes of every interface of this process's network namespace, sorted by name.
-Result<std::vector<InterfaceBytes>> ReadNetDev(const std::string& file = "/proc/self/net/dev");
-
 /// This process: host name, boot id, network namespace, CPUs. `host` and `boot_id` as the rank
 /// knows them.
 FabricRank NcclPlace(const std::string& host, const std::string& boot_id);
