@@ -19,6 +19,8 @@ MAY_INCLUDE = {
     "probes/control/http": ["probes/observations", "probes/control/process"],
     "probes/control/registry": ["probes/observations", "probes/input", "probes/control/sha256", "probes/control/process", "probes/control/http"],
     "probes/control/files": ["probes/observations", "probes/input", "probes/documents"],
+    "probes/control/kubernetes": ["probes/observations", "probes/input", "probes/documents", "probes/control/process",
+                                  "probes/control/http", "probes/control/files"],
     "probes/control/launcher": ["probes/observations", "probes/control/process"],
     "kernels": [],
     "probes/node": ["probes/observations", "kernels"],

@@ -38,6 +38,7 @@ struct HttpSettings {
   bool compression = true;         ///< ask for gzip
   std::string service = "server";  ///< what should listen there, for messages: "registry"
   std::string plain_http_hint;     ///< what to do where https finds plain http
+  std::string wrong_name_hint = "use the name that the certificate was made for";
 };
 
 /// POST, PUT and DELETE follow no redirect.

@@ -51,7 +51,7 @@ Error ExplainCertificate(const TransportFailure& failure, const std::string& hos
   }
   if (Contains(failure.text, "subject name")) {
     return Unavailable("the TLS certificate of " + host + " is for another host name",
-                       "use the name that the certificate was made for");
+                       settings.wrong_name_hint);
   }
   return Unavailable("the TLS certificate of " + host + " was refused: " + OneLine(failure.text),
                      "");
