@@ -18,4 +18,6 @@ fi
 for major in 2 3; do
   [[ -x $cosign/$major/cosign ]] || echo "  - cosign $major on our evidence: tests/fetch_cosign.sh could not fetch it"
 done
+[[ -x ${KUBEBUILDER_ASSETS:-}/kube-apiserver ]] ||
+  echo "  - a real kube-apiserver: KUBEBUILDER_ASSETS names no directory with etcd and kube-apiserver; its recorded answers stand in for it"
 echo "  - a real EKS cluster, Amazon ECR and AWS KMS: tests use a real registry on loopback, saved answers and local keys"

@@ -53,6 +53,16 @@ Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
 
 Result<void> Observe(Plan& plan, Progress& progress) {
   RunFacts& run = plan.observations.run;
+  if (plan.live) {
+    if (auto looked = ObserveLiveCluster(*plan.live, plan.observations, progress); !looked) {
+      return looked;
+    }
+    if (!plan.image) {
+      if (auto chosen = ChooseImageOfCluster(plan); !chosen) {
+        return chosen;
+      }
+    }
+  }
   std::string blocked_by;
   for (const Stage stage : run.stages) {
     if (Interrupted()) {

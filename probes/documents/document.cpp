@@ -31,10 +31,8 @@ Result<Document> Finished(const std::string& file, TreeBuilder& builder) {
   return Document{file, builder.TakeRoots()};
 }
 
-}  // namespace
-
-Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
-                               const DocumentLimits& limits) {
+Result<std::string_view> CleanText(std::string_view bytes, const std::string& file,
+                                   const DocumentLimits& limits) {
   if (bytes.size() > limits.max_bytes) {
     return DocumentError(file, 0, "larger than " + std::to_string(limits.max_bytes) + " bytes");
   }
@@ -45,6 +43,33 @@ Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
     const auto line = 1 + std::count(bytes.begin(), bytes.begin() + bad->offset, '\n');
     return DocumentError(file, static_cast<int>(line), bad->message, bad->hint);
   }
+  return bytes;
+}
+
+}  // namespace
+
+Result<DocNode> ParseJsonValue(std::string_view bytes, const std::string& file,
+                               const DocumentLimits& limits) {
+  const auto text = CleanText(bytes, file, limits);
+  if (!text) {
+    return text.error();
+  }
+  TreeBuilder json(limits);
+  ReadJson(*text, json);
+  if (json.failed()) {
+    return ErrorOf(file, json.problem());
+  }
+  std::vector<DocNode> roots = json.TakeRoots();
+  return roots.empty() ? DocNode{} : std::move(roots.front());
+}
+
+Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
+                               const DocumentLimits& limits) {
+  const auto text = CleanText(bytes, file, limits);
+  if (!text) {
+    return text.error();
+  }
+  bytes = *text;
   if (LooksLikeJson(bytes)) {
     TreeBuilder json(limits);
     ReadJson(bytes, json);

@@ -115,6 +115,10 @@ inline constexpr DocumentLimits kClusterFileLimits{256U << 20U, 20'000'000, 128}
 Result<Document> ParseDocument(std::string_view bytes, const std::string& file,
                                const DocumentLimits& limits = {});
 
+/// One JSON value and nothing else, with the same limits and errors.
+Result<DocNode> ParseJsonValue(std::string_view bytes, const std::string& file,
+                               const DocumentLimits& limits = {});
+
 /// "FILE: line L: MESSAGE" as kInvalidInput; without the line when it is 0.
 Error DocumentError(const std::string& file, int line, const std::string& message,
                     std::string hint = "");

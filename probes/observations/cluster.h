@@ -176,12 +176,34 @@ struct RayCluster {
   bool operator==(const RayCluster&) const = default;
 };
 
+/// One finished list of the API server.
+struct ApiListFacts {
+  std::string path;  ///< "/api/v1/nodes"
+  std::string resource_version;
+  int objects = 0;  ///< of all pages
+  int pages = 0;
+
+  bool operator==(const ApiListFacts&) const = default;
+};
+
+/// The API server that was asked.
+struct ApiServerFacts {
+  std::string server;   ///< address
+  std::string version;  ///< gitVersion of /version; empty when it was not told
+  std::string context;  ///< of the kubeconfig; empty in a pod
+  std::string name_space;
+  std::vector<ApiListFacts> lists;
+
+  bool operator==(const ApiServerFacts&) const = default;
+};
+
 /// What Kubernetes says, from the API or from files. Each list is its own observation: a right to
 /// list pods is no right to list nodes.
 struct ClusterFacts {
   Observed<std::vector<RayCluster>> ray_clusters;
   Observed<std::vector<Pod>> pods;
   Observed<std::vector<Node>> nodes;
+  std::optional<ApiServerFacts> api_server;  ///< absent: all of it is from files
 
   bool operator==(const ClusterFacts&) const = default;
 };

@@ -80,9 +80,16 @@ template <> struct FieldsOf<RayCluster> { static constexpr Field kFields[] = {
     F<&RayCluster::suspended>("suspended"), F<&RayCluster::auth_mode>("authMode"),
     F<&RayCluster::head>("head"), F<&RayCluster::workers>("workers"), F<&RayCluster::state>("state"),
     F<&RayCluster::head_service_name>("headServiceName"), F<&RayCluster::source>("source")}; };
+template <> struct FieldsOf<ApiListFacts> { static constexpr Field kFields[] = {
+    F<&ApiListFacts::path>("path"), F<&ApiListFacts::resource_version>("resourceVersion"),
+    F<&ApiListFacts::objects>("objects"), F<&ApiListFacts::pages>("pages")}; };
+template <> struct FieldsOf<ApiServerFacts> { static constexpr Field kFields[] = {
+    F<&ApiServerFacts::server>("server"), F<&ApiServerFacts::version>("version"),
+    F<&ApiServerFacts::context>("context"), F<&ApiServerFacts::name_space>("namespace"),
+    F<&ApiServerFacts::lists>("lists")}; };
 template <> struct FieldsOf<ClusterFacts> { static constexpr Field kFields[] = {
     F<&ClusterFacts::ray_clusters>("rayClusters"), F<&ClusterFacts::pods>("pods"),
-    F<&ClusterFacts::nodes>("nodes")}; };
+    F<&ClusterFacts::nodes>("nodes"), F<&ClusterFacts::api_server>("apiServer")}; };
 
 template <> struct FieldsOf<RayVersionAnswer> { static constexpr Field kFields[] = {
     F<&RayVersionAnswer::ray_version>("rayVersion"), F<&RayVersionAnswer::ray_commit>("rayCommit"),
@@ -109,7 +116,8 @@ template <> struct FieldsOf<RayJob> { static constexpr Field kFields[] = {
     F<&RayJob::source>("source")}; };
 template <> struct FieldsOf<RayFacts> { static constexpr Field kFields[] = {
     F<&RayFacts::version>("version"), F<&RayFacts::nodes>("nodes"),
-    F<&RayFacts::pod_versions>("podVersions"), F<&RayFacts::jobs>("jobs")}; };
+    F<&RayFacts::pod_versions>("podVersions"), F<&RayFacts::jobs>("jobs"),
+    F<&RayFacts::job_objects>("jobObjects")}; };
 
 template <> struct FieldsOf<InputFile> { static constexpr Field kFields[] = {
     F<&InputFile::role>("role"), F<&InputFile::name>("name"), F<&InputFile::digest>("digest"),

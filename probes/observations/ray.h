@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,9 @@ struct RayFacts {
   Observed<std::vector<RayNode>> nodes;
   Observed<std::vector<PodVersions>> pod_versions;
   Observed<std::vector<RayJob>> jobs;
+  /// RayJob objects of the API server: jobs that were submitted in another way are not among them.
+  /// Absent: no API server was asked.
+  std::optional<Observed<std::vector<RayJob>>> job_objects;
 
   bool operator==(const RayFacts&) const = default;
 };

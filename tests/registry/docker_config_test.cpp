@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "probes/control/registry/base64.h"
+#include "probes/control/http/base64.h"
 
 namespace dlc {
 namespace {

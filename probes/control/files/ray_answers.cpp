@@ -111,8 +111,40 @@ RayJob ReadJobDetails(const Fields& fields) {
   return job;
 }
 
+bool LooksLikeJob(const DocNode& node) {
+  return node.Find("entrypoint") != nullptr || node.Find("submission_id") != nullptr ||
+         node.Find("job_id") != nullptr;
+}
+
+constexpr const char* kJobHint =
+    "give the answer of GET /api/jobs/ or /api/jobs/{id}, a RayJob manifest, or a runtime_env";
+
+Result<std::vector<RayJob>> ReadOneJob(FileReading& reading, const DocNode& root) {
+  const Fields fields(reading, &root, "");
+  if (fields.FreeText("kind") == "RayJob") {
+    auto job = ReadRayJobObject(fields);
+    if (!job) {
+      return std::move(job).error();
+    }
+    return std::vector<RayJob>{std::move(job).value()};
+  }
+  if (LooksLikeJob(root)) {
+    return std::vector<RayJob>{ReadJobDetails(fields)};
+  }
+  if (!root.IsMap() || (!root.entries.empty() && !LooksLikeRuntimeEnv(root))) {
+    return DocumentError(reading.file, root.line, "holds neither a job nor a runtime_env",
+                         kJobHint);
+  }
+  RayJob job;
+  job.source = fields.InFile();
+  job.runtime_env = ReadRuntimeEnv(fields);
+  return std::vector<RayJob>{std::move(job)};
+}
+
+}  // namespace
+
 /// kind RayJob: its runtimeEnvYAML is a YAML document in a text.
-Result<RayJob> ReadRayJobManifest(const Fields& object) {
+Result<RayJob> ReadRayJobObject(const Fields& object) {
   const Fields spec = object.Map("spec");
   const Fields status = object.Map("status");
   RayJob job;
@@ -140,38 +172,6 @@ Result<RayJob> ReadRayJobManifest(const Fields& object) {
   }
   return job;
 }
-
-bool LooksLikeJob(const DocNode& node) {
-  return node.Find("entrypoint") != nullptr || node.Find("submission_id") != nullptr ||
-         node.Find("job_id") != nullptr;
-}
-
-constexpr const char* kJobHint =
-    "give the answer of GET /api/jobs/ or /api/jobs/{id}, a RayJob manifest, or a runtime_env";
-
-Result<std::vector<RayJob>> ReadOneJob(FileReading& reading, const DocNode& root) {
-  const Fields fields(reading, &root, "");
-  if (fields.FreeText("kind") == "RayJob") {
-    auto job = ReadRayJobManifest(fields);
-    if (!job) {
-      return std::move(job).error();
-    }
-    return std::vector<RayJob>{std::move(job).value()};
-  }
-  if (LooksLikeJob(root)) {
-    return std::vector<RayJob>{ReadJobDetails(fields)};
-  }
-  if (!root.IsMap() || (!root.entries.empty() && !LooksLikeRuntimeEnv(root))) {
-    return DocumentError(reading.file, root.line, "holds neither a job nor a runtime_env",
-                         kJobHint);
-  }
-  RayJob job;
-  job.source = fields.InFile();
-  job.runtime_env = ReadRuntimeEnv(fields);
-  return std::vector<RayJob>{std::move(job)};
-}
-
-}  // namespace
 
 Result<RayVersionAnswer> ParseRayVersion(std::string_view bytes, const std::string& name) {
   const auto root = ParseOne(bytes, name);

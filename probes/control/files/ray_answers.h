@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "probes/control/files/fields.h"
 #include "probes/observations/ray.h"
 #include "probes/observations/result.h"
 
@@ -23,6 +24,9 @@ Result<std::vector<RayNode>> ParseRayNodes(std::string_view bytes, const std::st
 /// GET /api/jobs/ (a list), GET /api/jobs/{id}, a RayJob manifest, or a bare runtime_env as given
 /// to `ray job submit --runtime-env-json` or --runtime-env.
 Result<std::vector<RayJob>> ParseRayJobs(std::string_view bytes, const std::string& name);
+
+/// kind RayJob. Errors also go to the reading of `object`.
+Result<RayJob> ReadRayJobObject(const Fields& object);
 
 /// Our own format: a list of {pod, ray, python, torch, nccl, efaInstaller}, JSON or YAML; unknown
 /// keys are errors.

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "probes/control/registry/base64.h"
+#include "probes/control/http/base64.h"
 #include "probes/observations/strict_json.h"
 
 namespace dlc {

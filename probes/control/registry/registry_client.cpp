@@ -5,17 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "probes/control/http/base64.h"
+#include "probes/control/http/transport_error.h"
 #include "probes/control/process/run_process.h"
-#include "probes/control/registry/base64.h"
 #include "probes/control/registry/manifest.h"
 #include "probes/control/registry/registry_reply.h"
-#include "probes/control/registry/transport_error.h"
 
 namespace dlc {
 namespace {
 
 constexpr std::size_t kMaxTokenBytes = 1U << 20U;
-constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 std::string AcceptManifests() {
   std::string line = "Accept: ";
@@ -27,7 +26,16 @@ std::string AcceptManifests() {
 }
 
 HttpSettings Settings(const RegistryOptions& options, const RegistryLog& log) {
-  return {options.ca_file, options.plain_http, options.timeout, options.interrupted, log};
+  HttpSettings settings;
+  settings.ca_file = options.ca_file;
+  settings.allow_plain_http = options.plain_http;
+  settings.allow_plain_credentials = options.plain_http;
+  settings.timeout = options.timeout;
+  settings.interrupted = options.interrupted;
+  settings.log = log;
+  settings.service = "registry";
+  settings.plain_http_hint = "allow plain http for this registry if that is meant";
+  return settings;
 }
 
 /// "us-east-1" of "763104351884.dkr.ecr.us-east-1.amazonaws.com", or empty.
@@ -38,21 +46,6 @@ std::string PrivateEcrRegion(const std::string& host) {
     return {};
   }
   return host.substr(start + 9, end - start - 9);
-}
-
-std::string FormEncode(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || c == '-' || c == '.' || c == '_' || c == '~') {
-      result += c;
-    } else {
-      result += '%';
-      result += kHexDigits[byte >> 4U];
-      result += kHexDigits[byte & 0xFU];
-    }
-  }
-  return result;
 }
 
 /// No character that would start another part of a URL.
@@ -128,7 +121,10 @@ Result<HttpResponse> RegistryClient::Get(const std::string& path, const std::str
   if (!url) {
     return std::move(url).error();
   }
-  HttpRequest request{std::move(*url), {}, authorization_, "", max_bytes};
+  HttpRequest request;
+  request.url = std::move(*url);
+  request.authorization = authorization_;
+  request.max_body_bytes = max_bytes;
   if (!accept.empty()) {
     request.headers.push_back(accept);
   }
@@ -235,12 +231,18 @@ Result<std::string> RegistryClient::FetchToken(const Url& realm, const Challenge
   if (scope.empty()) {
     scope = "repository:" + repository_ + ":pull";
   }
-  HttpRequest request{realm, {}, "", "", kMaxTokenBytes};
+  HttpRequest request;
+  request.url = realm;
+  request.max_body_bytes = kMaxTokenBytes;
   const std::optional<Credential>& credential = search_->credential;
   if (credential && !credential->identity_token.empty()) {
-    request.form = "grant_type=refresh_token&client_id=dlc-check&service=" + FormEncode(service) +
-                   "&scope=" + FormEncode(scope) +
-                   "&refresh_token=" + FormEncode(credential->identity_token);
+    request.method = HttpMethod::kPost;
+    request.repeatable_post = true;
+    request.content_type = "application/x-www-form-urlencoded";
+    request.body =
+        "grant_type=refresh_token&client_id=dlc-check&service=" + PercentEncode(service) +
+        "&scope=" + PercentEncode(scope) +
+        "&refresh_token=" + PercentEncode(credential->identity_token);
   } else {
     const auto with_service = service.empty() ? realm : WithQuery(realm, "service", service);
     auto with_scope = with_service ? WithQuery(*with_service, "scope", scope) : with_service;

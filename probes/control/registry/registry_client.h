@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "probes/control/http/http_client.h"
 #include "probes/control/registry/challenge.h"
 #include "probes/control/registry/credentials.h"
-#include "probes/control/registry/http_client.h"
 #include "probes/control/registry/image_source.h"
 #include "probes/control/registry/observe_image.h"
 

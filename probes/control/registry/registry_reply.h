@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "probes/control/registry/http_client.h"
+#include "probes/control/http/http_client.h"
 #include "probes/observations/result.h"
 
 namespace dlc {

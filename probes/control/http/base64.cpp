@@ -1,4 +1,4 @@
-#include "probes/control/registry/base64.h"
+#include "probes/control/http/base64.h"
 
 #include <openssl/evp.h>
 

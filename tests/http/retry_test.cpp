@@ -1,4 +1,4 @@
-#include "probes/control/registry/retry.h"
+#include "probes/control/http/retry.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "probes/control/registry/http_client.h"
+#include "probes/control/http/http_client.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -11,7 +11,6 @@
 #include <string>
 
 #include "probes/control/process/file_descriptor.h"
-#include "probes/control/registry/registry_reply.h"
 
 namespace dlc {
 namespace {
@@ -20,6 +19,12 @@ Url Parsed(const std::string& text) {
   auto url = ParseUrl(text);
   REQUIRE(url.has_value());
   return *url;
+}
+
+HttpRequest Get(const std::string& url) {
+  HttpRequest request;
+  request.url = Parsed(url);
+  return request;
 }
 
 TEST_CASE("url: an origin is scheme, host and port") {
@@ -72,8 +77,8 @@ TEST_CASE("url: what is shown has no query, and a query is encoded") {
 
 TEST_CASE("http client: plain http beyond loopback is refused before any connection") {
   HttpClient client(HttpSettings{});
-  const auto response = client.Send({Parsed("http://192.0.2.1/"), {}, "", "", 1000},
-                                    Deadline::After(std::chrono::seconds(5)));
+  const auto response =
+      client.Send(Get("http://192.0.2.1/"), Deadline::After(std::chrono::seconds(5)));
   REQUIRE_FALSE(response.has_value());
   CHECK(response.error().code == ErrorCode::kUnsupported);
 }
@@ -98,6 +103,7 @@ struct SilentServer {
     REQUIRE(getsockname(socket.Get(), generic, &size) == 0);
     port = ntohs(address.sin_port);
   }
+  std::string Url() const { return "http://127.0.0.1:" + std::to_string(port) + "/"; }
 };
 
 TEST_CASE("http client: a set interrupt flag ends a transfer") {
@@ -107,9 +113,7 @@ TEST_CASE("http client: a set interrupt flag ends a transfer") {
   settings.interrupted = &interrupted;
   HttpClient client(settings);
   // Were the flag not looked at, the deadline would end it, with another code.
-  const auto response = client.Send(
-      {Parsed("http://127.0.0.1:" + std::to_string(server.port) + "/"), {}, "", "", 1000},
-      Deadline::After(std::chrono::seconds(20)));
+  const auto response = client.Send(Get(server.Url()), Deadline::After(std::chrono::seconds(20)));
   REQUIRE_FALSE(response.has_value());
   CHECK(response.error().code == ErrorCode::kInterrupted);
 }
@@ -117,9 +121,8 @@ TEST_CASE("http client: a set interrupt flag ends a transfer") {
 TEST_CASE("http client: a passed deadline sends nothing") {
   const SilentServer server;
   HttpClient client(HttpSettings{});
-  const auto response = client.Send(
-      {Parsed("http://127.0.0.1:" + std::to_string(server.port) + "/"), {}, "", "", 1000},
-      Deadline::After(std::chrono::milliseconds(0)));
+  const auto response =
+      client.Send(Get(server.Url()), Deadline::After(std::chrono::milliseconds(0)));
   REQUIRE_FALSE(response.has_value());
   CHECK(response.error().code == ErrorCode::kTimedOut);
 }
@@ -132,25 +135,6 @@ TEST_CASE("http client: silence in place of a TLS handshake is no TLS") {
                        Deadline::After(std::chrono::milliseconds(300)));
   REQUIRE(tls.has_value());
   CHECK_FALSE(*tls);
-}
-
-TEST_CASE("registry reply: the first error, in one line") {
-  const auto reply = ParseRegistryReply(
-      R"({"errors": [{"code": "DENIED", "message": "no\n\u001b[31maccess", "detail": {}}, {}]})");
-  CHECK(reply.Shown() == "DENIED: no [31maccess");
-  for (const char* body : {"", "<html>", "{}", R"({"errors": []})", R"({"errors": [1]})"}) {
-    CHECK(ParseRegistryReply(body).code.empty());
-  }
-}
-
-TEST_CASE("registry reply: a token is printable and in one of two fields") {
-  CHECK(*ParseToken(R"({"token": "a.b"})", "s") == "a.b");
-  CHECK(*ParseToken(R"({"access_token": "a.b", "token": ""})", "s") == "a.b");
-  for (const char* body :
-       {"", "{}", R"({"token": "a\r\nX: y"})", R"({"token": "a b"})", R"({"token": 1})", "[]"}) {
-    CAPTURE(body);
-    CHECK_FALSE(ParseToken(body, "s").has_value());
-  }
 }
 
 }  // namespace

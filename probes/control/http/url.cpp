@@ -1,4 +1,4 @@
-#include "probes/control/registry/url.h"
+#include "probes/control/http/url.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -10,6 +10,8 @@
 
 namespace dlc {
 namespace {
+
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 using UrlHandle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
@@ -87,6 +89,21 @@ Result<Url> WithQuery(const Url& url, std::string_view name, std::string_view va
     return BadUrl("not a URL");
   }
   return FromHandle(handle.get());
+}
+
+std::string PercentEncode(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '.' || c == '_' || c == '~') {
+      result += c;
+    } else {
+      result += '%';
+      result += kHexDigits[byte >> 4U];
+      result += kHexDigits[byte & 0xFU];
+    }
+  }
+  return result;
 }
 
 bool SameOrigin(const Url& a, const Url& b) {

@@ -1,4 +1,4 @@
-#include "probes/control/registry/transport_error.h"
+#include "probes/control/http/transport_error.h"
 
 #include <curl/curl.h>
 #include <openssl/x509_vfy.h>
@@ -18,8 +18,16 @@ Error Unavailable(std::string message, std::string hint) {
   return {ErrorCode::kUnavailable, std::move(message), std::move(hint)};
 }
 
+/// "CA file 'ca.pem'", "certificate-authority-data of ..."; empty: the system's.
+std::string ShownCa(const HttpSettings& settings) {
+  if (!settings.ca_pem.empty()) {
+    return "CA in use is " + settings.ca_name;
+  }
+  return settings.ca_file.empty() ? "" : "CA file in use is '" + settings.ca_file + "'";
+}
+
 Error ExplainCertificate(const TransportFailure& failure, const std::string& host,
-                         const std::string& ca_file) {
+                         const HttpSettings& settings) {
   switch (failure.verify_result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return Unavailable("the TLS certificate of " + host + " has expired",
@@ -34,25 +42,26 @@ Error ExplainCertificate(const TransportFailure& failure, const std::string& hos
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
       return Unavailable("the TLS certificate of " + host +
                              " is signed by a certificate authority that is not trusted here",
-                         ca_file.empty()
+                         ShownCa(settings).empty()
                              ? "name the authority's certificate in a CA file, or add it to the "
                                "system's"
-                             : "the CA file in use is '" + ca_file + "'");
+                             : "the " + ShownCa(settings));
     default:
       break;
   }
   if (Contains(failure.text, "subject name")) {
     return Unavailable("the TLS certificate of " + host + " is for another host name",
-                       "use the name that the certificate was made for");
+                       settings.wrong_name_hint);
   }
   return Unavailable("the TLS certificate of " + host + " was refused: " + OneLine(failure.text),
                      "");
 }
 
-Error ExplainNoConnection(const TransportFailure& failure, const std::string& host) {
+Error ExplainNoConnection(const TransportFailure& failure, const std::string& host,
+                          const std::string& service) {
   if (failure.os_errno == ECONNREFUSED) {
     return Unavailable("connection to " + host + " refused: nothing listens there",
-                       "check host and port, and that the registry runs");
+                       "check host and port, and that the " + service + " runs");
   }
   return Unavailable("cannot connect to " + host + ": " + OneLine(failure.text),
                      "check the route, firewall and proxy settings (https_proxy, no_proxy)");
@@ -61,7 +70,7 @@ Error ExplainNoConnection(const TransportFailure& failure, const std::string& ho
 }  // namespace
 
 Error ExplainTransportFailure(const TransportFailure& failure, const Url& url,
-                              const std::string& ca_file) {
+                              const HttpSettings& settings) {
   const std::string host = HostAndPort(url);
   switch (failure.curl_code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -71,20 +80,27 @@ Error ExplainTransportFailure(const TransportFailure& failure, const Url& url,
       return Unavailable("the proxy's host name does not resolve",
                          "check https_proxy, http_proxy and no_proxy");
     case CURLE_COULDNT_CONNECT:
-      return ExplainNoConnection(failure, host);
+      return ExplainNoConnection(failure, host, settings.service);
     case CURLE_OPERATION_TIMEDOUT:
       return {ErrorCode::kTimedOut,
               failure.connected ? host + " did not send its whole answer in time"
                                 : "no connection to " + host + " in time",
               failure.connected ? "" : "check the route, firewall and proxy settings"};
     case CURLE_PEER_FAILED_VERIFICATION:
-      return ExplainCertificate(failure, host, ca_file);
+      return ExplainCertificate(failure, host, settings);
     case CURLE_SSL_CACERT_BADFILE:
-      return {ErrorCode::kInvalidInput, "CA file '" + ca_file + "' holds no certificate (PEM)", ""};
+      return {ErrorCode::kInvalidInput,
+              (settings.ca_pem.empty() ? "CA file '" + settings.ca_file + "'" : settings.ca_name) +
+                  " holds no certificate (PEM)",
+              ""};
+    case CURLE_SSL_CERTPROBLEM:
+      return {
+          ErrorCode::kInvalidInput,
+          "the client certificate or key for " + host + " cannot be used: " + OneLine(failure.text),
+          "both must be PEM and belong together"};
     case CURLE_SSL_CONNECT_ERROR:
       if (IsPlainText(failure)) {
-        return Unavailable(host + " does not speak TLS",
-                           "allow plain http for this registry if that is meant");
+        return Unavailable(host + " does not speak TLS", settings.plain_http_hint);
       }
       break;
     default:

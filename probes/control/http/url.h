@@ -26,6 +26,9 @@ Result<Url> ResolveUrl(const Url& base, std::string_view reference);
 /// Appends "name=value", percent-encoded, to the query.
 Result<Url> WithQuery(const Url& url, std::string_view name, std::string_view value);
 
+/// Everything but letters, digits and "-._~" as %XX: one segment of a path, one value of a form.
+std::string PercentEncode(std::string_view text);
+
 /// A credential for one origin must not reach another: scheme, host and port.
 bool SameOrigin(const Url& a, const Url& b);
 

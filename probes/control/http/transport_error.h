@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "probes/control/registry/url.h"
+#include "probes/control/http/http_message.h"
+#include "probes/control/http/url.h"
 #include "probes/observations/result.h"
 
 namespace dlc {
@@ -18,7 +19,7 @@ struct TransportFailure {
 
 /// One Error a person can act on: which host, what went wrong, what to do.
 Error ExplainTransportFailure(const TransportFailure& failure, const Url& url,
-                              const std::string& ca_file);
+                              const HttpSettings& settings);
 
 /// A transfer that broke on the way and may work at once when tried again.
 bool IsTransient(const TransportFailure& failure);
