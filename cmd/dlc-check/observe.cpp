@@ -53,6 +53,9 @@ Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
 
 Result<void> Observe(Plan& plan, Progress& progress) {
   RunFacts& run = plan.observations.run;
+  if (!Interrupted()) {
+    ObserveRayDashboard(plan.ray, plan.observations.ray, progress);
+  }
   std::string blocked_by;
   for (const Stage stage : run.stages) {
     if (Interrupted()) {

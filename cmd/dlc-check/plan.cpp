@@ -277,7 +277,7 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     if (auto target = CheckTarget(*config); !target) {
       return target.error();
     }
-  } else if (options.files.empty() && options.image.empty()) {
+  } else if (options.files.empty() && options.image.empty() && options.ray_address.empty()) {
     return Error{
         ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
         "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
@@ -307,6 +307,11 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
   if (auto read = facts.Read(given, options.files); !read) {
     return read.error();
   }
+  auto ray = PlanRayDashboard(options.ray_address, given, plan.observations.run.stages);
+  if (!ray) {
+    return ray.error();
+  }
+  plan.ray = std::move(ray).value();
   auto ranks = MakeRankSetup(given, plan.policy, plan.observations.run);
   if (!ranks) {
     return ranks.error();

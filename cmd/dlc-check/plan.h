@@ -8,6 +8,7 @@
 #include "checks/policy.h"
 #include "cmd/dlc-check/config.h"
 #include "cmd/dlc-check/rank_stage.h"
+#include "cmd/dlc-check/ray_dashboard.h"
 #include "probes/control/registry/observe_image.h"
 #include "probes/observations/observations.h"
 #include "reports/evidence/signer.h"
@@ -28,6 +29,7 @@ struct RunOptions {
   std::string policy_file;
   std::string image;               ///< --image: instead of the config's image.reference
   std::vector<std::string> files;  ///< -f: more manifests and saved kubectl output
+  std::string ray_address;         ///< --ray-address: instead of the config's and RAY_ADDRESS
   std::vector<std::string> only;   ///< --only; empty: `stages`, else the policy's, else all
   std::vector<Stage> stages;       ///< of the command itself ("dlc-check gpu"); empty for `cluster`
   std::string out_dir;
@@ -40,6 +42,7 @@ struct Plan {
   Policy policy;
   PolicySource policy_source;
   std::optional<ImageReference> image;
+  RayDashboard ray;
   RegistryOptions registry;
   std::chrono::milliseconds registry_timeout = timeouts::kRegistry;
   Observations observations;       ///< run facts, and what the files say

@@ -28,6 +28,10 @@ void AddInputOptions(CLI::App& app, RunOptions& options) {
   app.add_option("-f,--filename", options.files,
                  "RayCluster manifest or saved 'kubectl get -o json|yaml' output; repeatable")
       ->type_name("FILE");
+  app.add_option(
+         "--ray-address", options.ray_address,
+         "Ray's dashboard, http://HOST:8265; else the config's ray.address, else RAY_ADDRESS")
+      ->type_name("URL");
 }
 
 void AddJudgeOptions(CLI::App& app, RunOptions& options) {

@@ -11,6 +11,8 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
+import urllib.error
 import urllib.request
 
 PYTHON = os.environ.get("DLC_RAY_PYTHON", "")
@@ -82,6 +84,8 @@ class Head:
         # Ray goes on printing: a full pipe would stop it.
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
         self.address = f"http://127.0.0.1:{dashboard}"
+        self.gcs = f"127.0.0.1:{gcs}"
+        self.environment = env
 
     def ask(self, path, body=None):
         """The bytes of the dashboard's answer, whatever it is."""
@@ -98,8 +102,22 @@ class Head:
             return error.read()
 
     def submit(self, submission_id, entrypoint, runtime_env):
-        return json.loads(self.ask("/api/jobs/", {"submission_id": submission_id, "entrypoint": entrypoint,
-                                                  "runtime_env": runtime_env}))
+        """Asks again while the head's agent, which takes jobs, is not up: nothing tells when it is."""
+        body = {"submission_id": submission_id, "entrypoint": entrypoint, "runtime_env": runtime_env}
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = self.ask("/api/jobs/", body)
+            try:
+                return json.loads(answer)
+            except ValueError:
+                if time.monotonic() > end:
+                    raise RuntimeError("the job was not taken: " + answer.decode(errors="replace")) from None
+            threading.Event().wait(0.5)
+
+    def attach(self, code):
+        """A driver that no job was submitted for."""
+        subprocess.run([PYTHON, "-c", code], env=self.environment | {"RAY_ADDRESS": self.gcs}, cwd=self.directory, timeout=PATIENCE, check=True,
+                       capture_output=True)
 
     def _kill(self):
         try:

@@ -1,6 +1,7 @@
 #include "probes/control/ray/observe_ray.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -18,23 +19,25 @@ constexpr const char* kNodes = "/api/v0/nodes?detail=1&limit=10000";
 constexpr const char* kJobs = "/api/jobs/";
 
 /// An interruption is no error of Ray's, and a right that is missing is nobody's error.
-template <class T>
-Observed<T> Failed(Error error) {
+std::optional<NotLookedAt> WhyNotAsked(const Error& error) {
   if (error.code == ErrorCode::kInterrupted) {
     return NotLookedAt{"interrupted", ""};
   }
   if (error.code == ErrorCode::kPermissionDenied && error.message.starts_with("needs ")) {
     return NotLookedAt{error.message, ""};
   }
-  return error;
+  return std::nullopt;
 }
 
 template <class T>
 Observed<T> Ask(RayClient& client, const std::string& path, std::size_t max_bytes,
                 Result<T> (*parse)(std::string_view, const std::string&), Deadline deadline) {
-  auto body = client.GetJson(path, max_bytes, deadline);
+  const auto body = client.GetJson(path, max_bytes, deadline);
   if (!body) {
-    return Failed<T>(std::move(body).error());
+    if (const auto why = WhyNotAsked(body.error())) {
+      return *why;
+    }
+    return body.error();
   }
   auto value = parse(*body, client.NameOf(path));
   if (!value) {
@@ -45,31 +48,21 @@ Observed<T> Ask(RayClient& client, const std::string& path, std::size_t max_byte
 }
 
 /// The same for all that was to be asked.
-class Unasked {
- public:
-  Unasked(const RayQuestions& questions, RayFacts& facts) : questions_(questions), facts_(facts) {}
-
-  template <class Why>
-  void Because(const Why& why) {
-    if (questions_.version) {
-      facts_.version = why;
-    }
-    if (questions_.nodes) {
-      facts_.nodes = why;
-    }
-    if (questions_.jobs) {
-      facts_.jobs = why;
-    }
+template <class Why>
+void Because(const Why& why, const RayQuestions& questions, RayFacts& facts) {
+  if (questions.version) {
+    facts.version = why;
   }
+  if (questions.nodes) {
+    facts.nodes = why;
+  }
+  if (questions.jobs) {
+    facts.jobs = why;
+  }
+}
 
- private:
-  const RayQuestions& questions_;
-  RayFacts& facts_;
-};
-
-bool LeadsNowhere(const Observed<std::string>& mode) {
-  return mode.failed() && (mode.error().code == ErrorCode::kUnavailable ||
-                           mode.error().code == ErrorCode::kTimedOut);
+bool LeadsNowhere(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimedOut;
 }
 
 void AskAll(RayClient& client, const RayQuestions& questions, Deadline deadline, RayFacts& facts) {
@@ -94,38 +87,35 @@ RayQuestions RayQuestionsOf(const std::vector<Stage>& stages) {
   return {image, image || has(Stage::kGpu), image};
 }
 
+void LeaveUnasked(const RayQuestions& questions, const NotLookedAt& why, RayFacts& facts) {
+  Because(why, questions, facts);
+}
+
 void ObserveRay(std::vector<std::unique_ptr<RayRoute>> routes, const RayLook& look,
                 Deadline deadline, const RayTalk& talk, RayFacts& facts) {
-  Unasked unasked(look.questions, facts);
   std::string before;  // why the ways before led nowhere
   for (std::size_t i = 0; i < routes.size(); ++i) {
-    const bool last = i + 1 == routes.size();
     RayClient client(std::move(routes[i]), look.token);
     talk.step("asking Ray's dashboard at " + client.Route().Address());
-    auto mode = client.LogIn(deadline);
-    if (LeadsNowhere(mode) && !last) {
-      before += "; before that: " + mode.error().message;
-      continue;
-    }
-    if (mode.failed()) {
-      Error error = mode.error();
-      error.message += before;
-      const auto failed = Failed<std::string>(std::move(error));
-      if (failed.failed()) {
-        unasked.Because(failed.error());
-      } else {
-        unasked.Because(failed.why_not());
-      }
-      return;
+    const auto mode = client.LogIn(deadline);
+    if (mode.seen()) {
+      facts.dashboard =
+          RayDashboardFacts{client.Route().Address(), client.Route().Name(), mode.value()};
+      return AskAll(client, look.questions, deadline, facts);
     }
     if (mode.not_looked_at()) {
-      unasked.Because(mode.why_not());
-      return;
+      return Because(mode.why_not(), look.questions, facts);
     }
-    facts.dashboard =
-        RayDashboardFacts{client.Route().Address(), client.Route().Name(), mode.value()};
-    AskAll(client, look.questions, deadline, facts);
-    return;
+    Error error = mode.error();
+    if (LeadsNowhere(error) && i + 1 < routes.size()) {
+      before += "; before that: " + error.message;
+      continue;
+    }
+    error.message += before;
+    if (const auto why = WhyNotAsked(error)) {
+      return Because(*why, look.questions, facts);
+    }
+    return Because(error, look.questions, facts);
   }
 }
 
@@ -138,12 +128,13 @@ void ObserveRayAt(const Url& address, const RayLook& look, Deadline deadline, co
 
 void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const RayLook& look,
                          Deadline deadline, const RayTalk& talk, RayFacts& facts) {
-  Unasked unasked(look.questions, facts);
   if (cluster.head_service_name.empty()) {
-    unasked.Because(NotLookedAt{"the status of RayCluster '" + cluster.name +
-                                    "' names no head service: KubeRay has not made it yet, or the "
-                                    "cluster is suspended",
-                                ""});
+    LeaveUnasked(look.questions,
+                 {"the status of RayCluster '" + cluster.name +
+                      "' names no head service: KubeRay has not made it yet, or the cluster is "
+                      "suspended",
+                  ""},
+                 facts);
     return;
   }
   std::vector<std::unique_ptr<RayRoute>> routes;
@@ -160,7 +151,7 @@ void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const Ra
     talk.warn("this user lacks " + right.ToString() +
               ", and Ray's dashboard is not asked; else "
               "forward its port and give --ray-address http://127.0.0.1:8265");
-    unasked.Because(NotLookedAt{"needs " + right.ToString(), ""});
+    LeaveUnasked(look.questions, {"needs " + right.ToString(), ""}, facts);
     return;
   }
   ObserveRay(std::move(routes), look, deadline, talk, facts);

@@ -38,6 +38,9 @@ struct RayLook {
   RayRouteOptions route;
 };
 
+/// No question was asked, and why.
+void LeaveUnasked(const RayQuestions& questions, const NotLookedAt& why, RayFacts& facts);
+
 /// Asks by the first of `routes` (at least one) that gets an answer. Each question is an
 /// observation of its own: a token or right that is missing leaves it not looked at and says what
 /// to do; what else goes wrong is an Error. `facts.dashboard` tells who was asked, once it
