@@ -15,16 +15,6 @@ constexpr std::size_t kSaidChars = 80;
 /// Ray's own tokens have at least 32 characters; a text of a few would be found everywhere.
 constexpr std::size_t kShortestRedacted = 6;
 
-/// A 401 or 403 of the dashboard itself, or of what stands before it.
-std::string Quoted(const HttpResponse& response) {
-  const std::string said = OneLine(response.body, kSaidChars);
-  return std::to_string(response.status) + (said.empty() ? "" : ": " + said);
-}
-
-bool IsJson(const HttpResponse& response) {
-  return response.Header("content-type").starts_with("application/json");
-}
-
 }  // namespace
 
 RayClient::RayClient(std::unique_ptr<RayRoute> route, RayTokenSources sources)
@@ -32,15 +22,23 @@ RayClient::RayClient(std::unique_ptr<RayRoute> route, RayTokenSources sources)
 
 std::string RayClient::WithoutToken(std::string text) const {
   const std::string& token = token_.value;
-  if (token.size() < kShortestRedacted) {
+  auto at = token.size() < kShortestRedacted ? std::string::npos : text.find(token);
+  if (at == std::string::npos) {
     return text;
   }
-  constexpr std::string_view kInstead = "(redacted)";
-  for (auto at = text.find(token); at != std::string::npos;
-       at = text.find(token, at + kInstead.size())) {
-    text.replace(at, token.size(), kInstead);
+  std::string clean;
+  std::size_t done = 0;
+  for (; at != std::string::npos; at = text.find(token, done)) {
+    clean.append(text, done, at - done).append("(redacted)");
+    done = at + token.size();
   }
-  return text;
+  return clean.append(text, done);
+}
+
+/// Cut last: half a token would not be found.
+std::string RayClient::Quoted(const HttpResponse& response) const {
+  const std::string said = OneLine(WithoutToken(response.body), kSaidChars);
+  return std::to_string(response.status) + (said.empty() ? "" : ": " + said);
 }
 
 std::string RayClient::NameOf(const std::string& path) const {
@@ -67,7 +65,7 @@ Error RayClient::Refused(const std::string& said) const {
 
 Error RayClient::Explain(const HttpResponse& response, const std::string& path) const {
   const std::string who = "the Ray dashboard at " + route_->Address();
-  const std::string said = WithoutToken(Quoted(response));
+  const std::string said = Quoted(response);
   switch (response.status) {
     case 401:
     case 403:
@@ -85,35 +83,49 @@ Error RayClient::Explain(const HttpResponse& response, const std::string& path) 
   }
 }
 
-Result<std::string> RayClient::GetJson(const std::string& path, std::size_t max_body_bytes,
-                                       Deadline deadline) {
+Result<HttpResponse> RayClient::Ask(const std::string& path, std::size_t max_body_bytes,
+                                    Deadline deadline) {
   auto response = route_->Get({path, token_.value, max_body_bytes}, deadline);
   if (!response) {
-    Error error = std::move(response).error();
-    error.message = WithoutToken(error.message);
-    return error;
+    response.error().message = WithoutToken(response.error().message);
+  }
+  return response;
+}
+
+Result<std::string> RayClient::JsonOf(HttpResponse response, const std::string& path) const {
+  if (response.status != 200) {
+    return Explain(response, path);
+  }
+  const std::string type = response.Header("content-type");
+  if (type.starts_with("application/json")) {
+    return WithoutToken(std::move(response.body));
+  }
+  return Error{ErrorCode::kUnavailable,
+               route_->Address() + " answers " +
+                   (type.empty() ? "without a content type" : OneLine(WithoutToken(type), 60)) +
+                   " for " + path + ", where a Ray dashboard answers JSON",
+               "check the address: a login page or another server may stand there"};
+}
+
+Result<std::string> RayClient::GetJson(const std::string& path, std::size_t max_body_bytes,
+                                       Deadline deadline) {
+  auto response = Ask(path, max_body_bytes, deadline);
+  if (!response) {
+    return std::move(response).error();
   }
   // Without the query: it says nothing to people.
-  const std::string shown = path.substr(0, path.find('?'));
-  if (response->status != 200) {
-    return Explain(*response, shown);
-  }
-  if (!IsJson(*response)) {
-    const std::string type = response->Header("content-type");
-    return Error{ErrorCode::kUnavailable,
-                 route_->Address() + " answers " +
-                     (type.empty() ? "without a content type" : WithoutToken(OneLine(type, 60))) +
-                     " for " + shown + ", where a Ray dashboard answers JSON",
-                 "check the address: a login page or another server may stand there"};
-  }
-  return WithoutToken(std::move(response->body));
+  return JsonOf(std::move(*response), path.substr(0, path.find('?')));
 }
 
 Observed<std::string> RayClient::LogIn(Deadline deadline) {
-  const auto answer = GetJson(kAuthenticationMode, kMaxModeBytes, deadline);
-  if (!answer && answer.error().code == ErrorCode::kNotFound) {
+  auto response = Ask(kAuthenticationMode, kMaxModeBytes, deadline);
+  if (!response) {
+    return std::move(response).error();
+  }
+  if (response->status == 404) {
     return std::string();
   }
+  const auto answer = JsonOf(std::move(*response), kAuthenticationMode);
   if (!answer) {
     return answer.error();
   }

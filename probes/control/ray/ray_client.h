@@ -35,10 +35,13 @@ class RayClient {
   const RayRoute& Route() const { return *route_; }
 
  private:
+  Result<HttpResponse> Ask(const std::string& path, std::size_t max_body_bytes, Deadline deadline);
+  Result<std::string> JsonOf(HttpResponse response, const std::string& path) const;
   Error Explain(const HttpResponse& response, const std::string& path) const;
   Error Refused(const std::string& said) const;
   Observed<std::string> TakeToken(const std::string& mode);
   std::string WithoutToken(std::string text) const;
+  std::string Quoted(const HttpResponse& response) const;
 
   std::unique_ptr<RayRoute> route_;
   RayTokenSources sources_;
