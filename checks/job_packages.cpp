@@ -310,6 +310,31 @@ void JudgeJob(const RayJob& job, const JobPackagesPolicy& policy, Judge& judge) 
   JudgeEnvironment(job, subject, judge);
 }
 
+/// Jobs that the dashboard told of are judged there: an object that made one is the same job.
+void JudgeJobObjects(const RayFacts& ray, const JobPackagesPolicy& policy, Judge& judge) {
+  if (!ray.job_objects) {
+    return;
+  }
+  const auto* objects = ray.job_objects->get();
+  if (objects == nullptr) {
+    for (const Rule& rule : kRules) {
+      judge.Unseen(rule.id, {"cluster", "RayJob objects"}, "the RayJob objects", *ray.job_objects);
+    }
+    return;
+  }
+  const auto told = [&](const RayJob& object) {
+    const auto* jobs = ray.jobs.get();
+    return jobs != nullptr && std::any_of(jobs->begin(), jobs->end(), [&](const RayJob& job) {
+             return job.submission_id == object.submission_id;
+           });
+  };
+  for (const RayJob& object : *objects) {
+    if (!told(object)) {
+      JudgeJob(object, policy, judge);
+    }
+  }
+}
+
 std::vector<Finding> JudgeJobPackages(const Observations& o, const Policy& policy) {
   Judge judge(kJobPackages, policy);
   const Subject all{"cluster", "Ray jobs"};
@@ -320,12 +345,13 @@ std::vector<Finding> JudgeJobPackages(const Observations& o, const Policy& polic
       judge.NotApplicable(rule.id, all, "no job was submitted or described: nothing is added");
     }
   }
+  const JobPackagesPolicy packages = WithNormalNames(policy.job_packages);
   if (const auto* jobs = o.ray.jobs.get()) {
-    const JobPackagesPolicy packages = WithNormalNames(policy.job_packages);
     for (const RayJob& job : *jobs) {
       JudgeJob(job, packages, judge);
     }
   }
+  JudgeJobObjects(o.ray, packages, judge);
   return judge.Take();
 }
 

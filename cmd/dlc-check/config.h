@@ -71,6 +71,11 @@ struct ClusterConfig {
   std::vector<ConfigPath> manifests;
   ConfigPath kubeconfig;
   ConfigText context;
+
+  /// Something in it says which live cluster is meant.
+  bool NamesOne() const {
+    return !name.empty() || !name_space.empty() || !kubeconfig.empty() || !context.empty();
+  }
 };
 
 /// Ray's dashboard, or its saved answers.

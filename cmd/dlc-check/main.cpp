@@ -28,8 +28,8 @@ constexpr const char* kDescription =
     "judge again.";
 
 constexpr const char* kFooter =
-    "Start with: dlc-check cluster -c CONFIG --policy POLICY   (bash examples/quickstart.sh shows "
-    "a whole run)\n"
+    "Start with: dlc-check cluster -n NAMESPACE --policy POLICY   (the live cluster of your "
+    "kubeconfig; bash examples/quickstart.sh shows a whole run without one)\n"
     "Exit codes: 0 passed, 1 failed, 2 usage, 3 incomplete, 4 not trustworthy, 5 not written, 6 "
     "leftovers, "
     "130/143 interrupted";
@@ -122,7 +122,8 @@ ExitCode Main(CommandContext& context) {
   app.require_subcommand(0, 1);
 
   std::vector<std::unique_ptr<Command>> commands;
-  for (auto make : {dlc::MakeRunCommands, dlc::MakeReportCommands, dlc::MakePlainCommands}) {
+  for (auto make : {dlc::MakeRunCommands, dlc::MakeReportCommands, dlc::MakeManifestCommands,
+                    dlc::MakePlainCommands}) {
     for (auto& command : make()) {
       commands.push_back(std::move(command));
     }

@@ -53,6 +53,17 @@ Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
 
 Result<void> Observe(Plan& plan, Progress& progress) {
   RunFacts& run = plan.observations.run;
+  if (plan.live) {
+    if (auto looked = ObserveLiveCluster(*plan.live, plan.ray, plan.observations, progress);
+        !looked) {
+      return looked;
+    }
+    if (!plan.image) {
+      if (auto chosen = ChooseImageOfCluster(plan); !chosen) {
+        return chosen;
+      }
+    }
+  }
   if (!Interrupted()) {
     ObserveRayDashboard(plan.ray, plan.observations.ray, progress);
   }

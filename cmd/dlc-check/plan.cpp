@@ -99,29 +99,56 @@ std::string ImageOfCluster(const ClusterFacts& cluster) {
   return images.size() == 1 ? *images.begin() : std::string();
 }
 
-Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& plan) {
-  std::string text = options.image;
-  std::string where = "--image: ";
-  if (text.empty() && config != nullptr && !config->image.reference.empty()) {
-    text = config->image.reference.text;
-    where =
-        fmt::format("{}: line {}: image.reference: ", config->file, config->image.reference.line);
-  }
-  if (text.empty()) {
-    text = ImageOfCluster(plan.observations.cluster);
-    where = "the manifests' image: ";
-  }
-  if (text.empty()) {
-    plan.observations.served_image =
-        NotLookedAt{"no image reference given, and the manifests do not agree on one", ""};
-    return {};
-  }
+Result<void> TakeImage(const std::string& text, const std::string& where, Plan& plan) {
   auto reference = ImageReference::Parse(text);
   if (!reference) {
     return Error{ErrorCode::kInvalidInput, where + reference.error().message,
                  reference.error().hint};
   }
   plan.image = std::move(reference).value();
+  return {};
+}
+
+Result<void> ChooseImage(const RunOptions& options, const Config* config, Plan& plan) {
+  if (!options.image.empty()) {
+    return TakeImage(options.image, "--image: ", plan);
+  }
+  if (config != nullptr && !config->image.reference.empty()) {
+    return TakeImage(
+        config->image.reference.text,
+        fmt::format("{}: line {}: image.reference: ", config->file, config->image.reference.line),
+        plan);
+  }
+  return plan.live ? Result<void>() : ChooseImageOfCluster(plan);
+}
+
+/// Whether an API server is asked, and which.
+Result<void> ChooseCluster(const RunOptions& options, const Config* config, Plan& plan) {
+  const bool files = !options.files.empty() || (config != nullptr && !config->Manifests().empty());
+  if (files && !options.cluster.empty()) {
+    return Error{ErrorCode::kInvalidInput,
+                 "--kubeconfig, --context, --namespace and --ray-cluster name a live cluster, and "
+                 "files are given",
+                 "drop the files or the flags; cluster.name in the config chooses among manifests"};
+  }
+  const bool configured = config != nullptr && config->cluster.NamesOne();
+  const bool nothing_else = config == nullptr && options.image.empty();
+  if (files || (options.cluster.empty() && !configured && !nothing_else)) {
+    return {};
+  }
+  auto live = PlanLiveCluster(options.cluster, config);
+  if (!live && live.error().code == ErrorCode::kNotFound && !options.ray_address.empty() &&
+      options.cluster.empty() && !configured) {
+    plan.warnings.push_back("no API server is asked: " + live.error().message);
+    return {};  // there is a dashboard to ask
+  }
+  if (!live) {
+    return std::move(live).error();
+  }
+  plan.live = std::move(*live);
+  plan.warnings.insert(plan.warnings.end(), plan.live->access.warnings.begin(),
+                       plan.live->access.warnings.end());
+  plan.observations.run.mode = "live";
   return {};
 }
 
@@ -239,6 +266,18 @@ void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Pl
 
 }  // namespace
 
+Result<void> ChooseImageOfCluster(Plan& plan) {
+  const std::string text = ImageOfCluster(plan.observations.cluster);
+  if (!text.empty()) {
+    return TakeImage(text, plan.live ? "the cluster's image: " : "the manifests' image: ", plan);
+  }
+  plan.observations.served_image = NotLookedAt{
+      plan.live ? "no image reference given, and the cluster's Ray containers show none or several"
+                : "no image reference given, and the manifests do not agree on one",
+      ""};
+  return {};
+}
+
 std::string TimestampNow() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -277,10 +316,6 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     if (auto target = CheckTarget(*config); !target) {
       return target.error();
     }
-  } else if (options.files.empty() && options.image.empty() && options.ray_address.empty()) {
-    return Error{
-        ErrorCode::kInvalidInput, "nothing to look at: no config, manifest or image given",
-        "pass -c CONFIG, or -f MANIFEST and --image REF; this version does not ask a live cluster"};
   }
   const Config* given = config ? &*config : nullptr;
 
@@ -302,6 +337,9 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
 
   FillRun(options, argv, plan);
   plan.observations.run.stages = std::move(stages).value();
+  if (auto cluster = ChooseCluster(options, given, plan); !cluster) {
+    return cluster.error();
+  }
   FileFacts facts(plan.observations, plan.warnings);
   facts.AddPolicy(plan.policy_source);
   if (auto read = facts.Read(given, options.files); !read) {

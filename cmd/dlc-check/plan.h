@@ -7,6 +7,7 @@
 
 #include "checks/policy.h"
 #include "cmd/dlc-check/config.h"
+#include "cmd/dlc-check/live_cluster.h"
 #include "cmd/dlc-check/rank_stage.h"
 #include "cmd/dlc-check/ray_dashboard.h"
 #include "probes/control/registry/observe_image.h"
@@ -29,6 +30,7 @@ struct RunOptions {
   std::string policy_file;
   std::string image;               ///< --image: instead of the config's image.reference
   std::vector<std::string> files;  ///< -f: more manifests and saved kubectl output
+  ClusterFlags cluster;            ///< --kubeconfig, --context, --namespace, --ray-cluster
   std::string ray_address;         ///< --ray-address: instead of the config's and RAY_ADDRESS
   std::vector<std::string> only;   ///< --only; empty: `stages`, else the policy's, else all
   std::vector<Stage> stages;       ///< of the command itself ("dlc-check gpu"); empty for `cluster`
@@ -42,6 +44,7 @@ struct Plan {
   Policy policy;
   PolicySource policy_source;
   std::optional<ImageReference> image;
+  std::optional<LiveCluster> live;  ///< absent: cluster facts are from files
   RayDashboard ray;
   RegistryOptions registry;
   std::chrono::milliseconds registry_timeout = timeouts::kRegistry;
@@ -56,6 +59,10 @@ struct Plan {
 
 /// Errors are the user's to mend: exit code 2.
 Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>& argv);
+
+/// Where neither flag nor config names an image: the one that all Ray containers ask for. Also
+/// after a live look, which brings them.
+Result<void> ChooseImageOfCluster(Plan& plan);
 
 /// RFC 3339, UTC, whole seconds.
 std::string TimestampNow();

@@ -28,6 +28,17 @@ void AddInputOptions(CLI::App& app, RunOptions& options) {
   app.add_option("-f,--filename", options.files,
                  "RayCluster manifest or saved 'kubectl get -o json|yaml' output; repeatable")
       ->type_name("FILE");
+  app.add_option("--kubeconfig", options.cluster.kubeconfig,
+                 "of the live cluster; else KUBECONFIG, ~/.kube/config, this pod's service account")
+      ->type_name("FILE");
+  app.add_option("--context", options.cluster.context, "of the kubeconfig; else its current one")
+      ->type_name("NAME");
+  app.add_option("-n,--namespace", options.cluster.name_space,
+                 "of the RayCluster; else the context's")
+      ->type_name("NAMESPACE");
+  app.add_option("--ray-cluster", options.cluster.ray_cluster,
+                 "name of the RayCluster, where the namespace has several")
+      ->type_name("NAME");
   app.add_option(
          "--ray-address", options.ray_address,
          "Ray's dashboard, http://HOST:8265; else the config's ray.address, else RAY_ADDRESS")

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "probes/observations/json.h"
+#include "probes/observations/redaction.h"
 #include "reports/evidence/public_key.h"
 #include "reports/findings_json.h"
 
@@ -227,7 +228,7 @@ Json Predicate(const StatementParts& parts) {
                              {"name", parts.policy.name},
                              {"digest", DigestSet(DigestOfBytes(parts.policy.text))},
                              {"text", parts.policy.text}};
-  predicate["redaction"] = Json{{"applied", Json::array()}};
+  predicate["redaction"] = Json{{"applied", RedactionsOf(parts.observations)}};
   predicate["observations"] = Json::parse(ObservationsToJson(parts.observations, -1));
   return predicate;
 }

@@ -251,5 +251,29 @@ TEST_CASE("job-packages: every job is judged") {
   CHECK(About(f, kProtected, "raysubmit_2").verdict == Verdict::kFail);
 }
 
+TEST_CASE("job-packages: RayJob objects are judged, and stand for no other job") {
+  Observations o = Job({Package("pip", "torch", "")});
+  o.ray.job_objects = std::move(o.ray.jobs);
+  o.ray.jobs = NotLookedAt{"no dashboard", ""};
+  const auto f = Judged(o, {});
+  CHECK(About(f, kProtected, "raysubmit_1").verdict == Verdict::kFail);
+  CHECK(About(f, kProtected, "Ray jobs").verdict == Verdict::kUnknown);
+
+  // The dashboard's word on the same job is the one that counts.
+  o.ray.jobs = o.ray.job_objects->value();
+  o.ray.jobs.value()[0].runtime_env.packages.clear();
+  CHECK(About(Judged(o, {}), kProtected, "raysubmit_1").verdict == Verdict::kPass);
+}
+
+TEST_CASE("job-packages: RayJob objects that may not be listed are unknown") {
+  Observations o = Job({});
+  o.ray.job_objects = Observed<std::vector<RayJob>>(NotLookedAt{"needs list on rayjobs", ""});
+  const auto f = Judged(o, {});
+  CHECK(About(f, kProtected, "raysubmit_1").verdict == Verdict::kPass);
+  const Finding& objects = About(f, kProtected, "RayJob objects");
+  CHECK(objects.verdict == Verdict::kUnknown);
+  CHECK(objects.reason.message.find("needs list on rayjobs") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace dlc

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace dlc {
+#include "probes/observations/redaction.h"
 
-inline constexpr std::string_view kRedacted = "(redacted)";
+namespace dlc {
 
 /// TOKEN, SECRET, PASSWORD, KEY or CREDENTIAL is part of the name, in any case. Values of such
 /// variables never reach the observations: they travel in evidence.

@@ -1,0 +1,169 @@
+#include "cmd/dlc-check/manifest_text.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "probes/control/kubernetes/rights.h"
+
+namespace dlc {
+namespace {
+
+constexpr std::string_view kStandsFor =
+    R"(# The least rights that 'dlc-check' needs for these stages: {stages}.
+# It reads; it creates and changes nothing. The Role is for the namespace of the RayCluster; nodes belong to no namespace.
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {name}
+  namespace: {namespace}
+)";
+
+constexpr std::string_view kBound = R"(---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {kind}
+metadata:
+  name: {rbac_name}
+{namespace_line}rules:
+{rules}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {kind}Binding
+metadata:
+  name: {rbac_name}
+{namespace_line}roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {kind}
+  name: {rbac_name}
+subjects:
+- kind: ServiceAccount
+  name: {name}
+  namespace: {namespace}
+)";
+
+constexpr std::string_view kJob =
+    R"(# Runs dlc-check in the cluster, with the rights of 'dlc-check manifest rbac'. The Job fails unless the run passed:
+#   kubectl wait --for=condition=complete job/{name} -n {namespace} --timeout=15m
+# Before it: a PersistentVolumeClaim '{claim}' for the evidence and, to judge by a policy of your own,
+#   kubectl create configmap {name} -n {namespace} --from-file=policy.yaml
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  backoffLimit: 0                  # what was found once is found again; every run has a report of its own
+  activeDeadlineSeconds: 1800
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: dlc-check
+    spec:
+      restartPolicy: Never
+      serviceAccountName: {name}
+      automountServiceAccountToken: true
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532             # so that the evidence can be written
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+      - name: dlc-check
+        image: {image}
+        command:
+        - /bin/sh
+        - -c
+        - >-
+          if [ -e /config/policy.yaml ]; then set -- --policy /config/policy.yaml; fi;
+          exec dlc-check cluster --only {stages} --namespace {namespace} --out "/evidence/$POD_NAME" --no-sign "$@"
+        - dlc-check
+        env:
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        - name: HOME
+          value: /tmp
+        securityContext:
+          allowPrivilegeEscalation: false
+          readOnlyRootFilesystem: true
+          capabilities:
+            drop:
+            - ALL
+        resources:
+          requests:
+            cpu: 100m
+            memory: 128Mi
+          limits:
+            memory: 512Mi
+        volumeMounts:
+        - name: evidence
+          mountPath: /evidence
+        - name: config
+          mountPath: /config
+          readOnly: true
+        - name: tmp
+          mountPath: /tmp
+      volumes:
+      - name: evidence
+        persistentVolumeClaim:
+          claimName: {claim}
+      - name: config
+        configMap:
+          name: {name}
+          optional: true
+      - name: tmp
+        emptyDir: {{}}
+)";
+
+std::string StageList(const std::vector<Stage>& stages) {
+  std::string list;
+  for (const Stage stage : stages) {
+    list += (list.empty() ? "" : ",") + std::string(StageName(stage));
+  }
+  return list;
+}
+
+/// One rule a resource: each can be taken away alone.
+std::string Rule(const KubeRight& right) {
+  return fmt::format("- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n  verbs: [\"{}\"]\n",
+                     right.group, right.resource, right.verb);
+}
+
+std::string Bound(const ManifestOptions& options, bool cluster_wide, const std::string& rules) {
+  const std::string kind = cluster_wide ? "ClusterRole" : "Role";
+  // A name that is the cluster's must not meet another namespace's.
+  const std::string name = cluster_wide ? options.name + "-" + options.name_space : options.name;
+  return fmt::format(
+      fmt::runtime(kBound), fmt::arg("kind", kind), fmt::arg("rbac_name", name),
+      fmt::arg("namespace_line",
+               cluster_wide ? std::string() : "  namespace: " + options.name_space + "\n"),
+      fmt::arg("rules", rules), fmt::arg("name", options.name),
+      fmt::arg("namespace", options.name_space));
+}
+
+}  // namespace
+
+std::string RbacManifest(const ManifestOptions& options) {
+  std::string namespaced;
+  std::string cluster_wide;
+  for (const KubeRight& right : RightsOf(options.stages, options.name_space)) {
+    (right.name_space.empty() ? cluster_wide : namespaced) += Rule(right);
+  }
+  std::string text =
+      fmt::format(fmt::runtime(kStandsFor), fmt::arg("stages", StageList(options.stages)),
+                  fmt::arg("name", options.name), fmt::arg("namespace", options.name_space));
+  text += namespaced.empty() ? "" : Bound(options, false, namespaced);
+  text += cluster_wide.empty() ? "" : Bound(options, true, cluster_wide);
+  return text;
+}
+
+std::string JobManifest(const ManifestOptions& options) {
+  return fmt::format(fmt::runtime(kJob), fmt::arg("name", options.name),
+                     fmt::arg("namespace", options.name_space), fmt::arg("image", options.image),
+                     fmt::arg("stages", StageList(options.stages)),
+                     fmt::arg("claim", options.volume_claim));
+}
+
+}  // namespace dlc

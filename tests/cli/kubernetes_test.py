@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""dlc-check against a real kube-apiserver. Needs KUBEBUILDER_ASSETS (a directory with etcd and kube-apiserver); without it
+this exits 77, which ctest counts as skipped and tests/skipped.sh names."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import kube_server
+from harness import EXAMPLE, INCOMPLETE, OK, TESTDATA, USAGE
+from kube_faults_test import MEGABYTE, KubeCase
+from kube_server import NAMESPACE, KubeServer
+
+RAY = "/apis/ray.io/v1/namespaces"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SERVER = None
+
+
+def setUpModule():
+    global SERVER
+    SERVER = KubeServer()
+    try:
+        SERVER.start()
+        SERVER.namespace()
+        SERVER.create(f"{RAY}/{NAMESPACE}/rayclusters", (EXAMPLE / "raycluster.yaml").read_bytes(),
+                      {"state": "ready", "head": {"serviceName": "ray-train-cluster-head-svc"}}, "application/yaml")
+        for node in json.loads((EXAMPLE / "nodes.json").read_text())["items"]:
+            SERVER.create("/api/v1/nodes", node)
+        for pod in json.loads((EXAMPLE / "pods.json").read_text())["items"]:
+            SERVER.create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod, pod["status"])
+    except BaseException:
+        SERVER.close()
+        raise
+
+
+def tearDownModule():
+    SERVER.close()
+
+
+def without_sources(value):
+    """What was seen, apart from where it was written and what the server alone knows."""
+    if isinstance(value, dict):
+        return {key: without_sources(item) for key, item in value.items() if key not in ("source", "uid")}
+    return [without_sources(item) for item in value] if isinstance(value, list) else value
+
+
+class Reads(KubeCase):
+    def test_an_admin_sees_what_kubectl_saves(self):
+        report, *_ = self.look(SERVER.kubeconfig())
+        saved = []
+        for path in (f"{RAY}/{NAMESPACE}/rayclusters", f"/api/v1/namespaces/{NAMESPACE}/pods", "/api/v1/nodes"):
+            saved.append(self.write(f"{path.rsplit('/', 1)[1]}.json", SERVER.request("GET", path)[1]))
+        files = [argument for path in saved for argument in ("-f", path)]
+        done = self.run_cli("cluster", "--only", "image,gpu,nccl", "--image", f"oci:{EXAMPLE / 'image'}", *files, "--policy", EXAMPLE / "policy.yaml", "--no-sign",
+                            "--format", "json", "--out", self.dir / "files", expect=INCOMPLETE)
+        of_files = json.loads((self.dir / "files" / "evidence.statement.json").read_text())["predicate"]["observations"]["cluster"]
+        for name in ("rayClusters", "pods", "nodes"):
+            self.assertEqual(without_sources(self.observation(name)), without_sources(of_files[name]), name)
+        verdicts = lambda findings: {rule: found for rule, found in self.findings(findings).items() if not rule.startswith("run-identity/")}
+        self.assertEqual(verdicts(report), verdicts(json.loads(done.stdout)))
+        api = self.observation("apiServer")
+        self.assertEqual(api["context"], "test")
+        self.assertEqual({one["path"].rsplit("/", 1)[1]: one.get("objects", 0) for one in api["lists"]}, {"rayclusters": 1, "rayjobs": 0, "pods": 3, "nodes": 3})
+
+    def test_both_manifests_that_aws_publishes(self):
+        for name in ("raycluster-sample", "raycluster-release-test"):
+            with self.subTest(name=name):
+                SERVER.namespace(name)
+                text = re.sub(r"namespace: [\w-]+", f"namespace: {name}", (TESTDATA / "files" / "aws" / f"{name}.yaml").read_text())
+                made = SERVER.create(f"{RAY}/{name}/rayclusters", text.encode(), {"state": "ready"}, "application/yaml")
+                self.look(SERVER.kubeconfig(), "-n", name)
+                cluster = self.observation("rayClusters")["value"][0]
+                self.assertEqual(cluster["name"], made["metadata"]["name"])
+                self.assertEqual(cluster["workers"][0]["rayStartParams"]["num-gpus"], "4")
+                self.assertEqual(self.observation("pods"), {"state": "seen", "value": []})
+
+    def test_a_namespace_without_a_raycluster_is_a_usage_error(self):
+        done = self.run_cli("cluster", "--kubeconfig", SERVER.kubeconfig(), "-n", "default", "--no-sign", expect=USAGE)
+        self.assertIn("no RayCluster in namespace default", done.stderr)
+
+    def test_a_thousand_nodes(self):
+        node = json.loads((EXAMPLE / "nodes.json").read_text())["items"][1]
+        SERVER.create_all([("/api/v1/nodes", {**node, "metadata": {**node["metadata"], "name": f"many-{i}"}}, None) for i in range(1000)])
+        try:
+            _, _, peak, seconds = self.look(SERVER.kubeconfig())
+            self.assertEqual(len(self.observation("nodes")["value"]), 1003)
+            self.assertEqual([one["pages"] for one in self.observation("apiServer")["lists"] if one["path"] == "/api/v1/nodes"], [3])
+            self.assertLess(peak, 200 * MEGABYTE)
+            self.assertLess(seconds, 60)
+        finally:
+            for i in range(1000):
+                SERVER.request("DELETE", f"/api/v1/nodes/many-{i}")
+
+
+class Rights(KubeCase):
+    def apply(self, text):
+        made = []
+        for document in text.split("\n---\n"):
+            kind = re.search(r"^kind: (\w+)$", document, re.M).group(1)
+            path = {"ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "Role": f"{RBAC}/namespaces/{NAMESPACE}/roles",
+                    "RoleBinding": f"{RBAC}/namespaces/{NAMESPACE}/rolebindings", "ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}[kind]
+            made.append((path, SERVER.create(path, document.encode(), content_type="application/yaml")))
+        self.addCleanup(lambda: [SERVER.request("DELETE", f"{path}/{one['metadata']['name']}") for path, one in made])
+        return made
+
+    def account_token(self, name):
+        code, made = SERVER.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token",
+                                    {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
+        self.assertEqual(code, 201, made)
+        return made["status"]["token"]
+
+    def await_right(self, account, resource, group, namespace, allowed):
+        """The server's authorizer follows its own watch: ask until it has seen the change."""
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                  "spec": {"user": f"system:serviceaccount:{NAMESPACE}:{account}", "resourceAttributes": {"verb": "list", "resource": resource, "group": group, "namespace": namespace}}}
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            if SERVER.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] == allowed:
+                return
+        self.fail(f"{resource}: the right did not change")
+
+    def test_a_viewer_without_rights_is_told_each(self):
+        report, err, *_ = self.look(SERVER.kubeconfig("viewer"))
+        self.assertEqual({name: self.observation(name)["why"]["reason"] for name in ("rayClusters", "pods", "nodes")},
+                         {"rayClusters": "needs list on rayclusters.ray.io in namespace ray-train", "pods": "needs list on pods in namespace ray-train", "nodes": "needs list on nodes"})
+        self.assertEqual([rule for rule, found in self.findings(report).items() if any(verdict == "fail" for verdict, _ in found)], [])
+        self.assertIn("dlc-check manifest rbac", err)
+
+    def test_the_printed_rights_are_enough_and_each_is_needed(self):
+        made = self.apply(self.run_cli("manifest", "rbac", "--namespace", NAMESPACE, "--only", "image,gpu,nccl", expect=OK).stdout)
+        config = SERVER.kubeconfig("account", token=self.account_token("dlc-check"))
+        where = {"rayclusters": "rayClusters", "pods": "pods", "nodes": "nodes"}
+        seen = lambda: {name: self.observation(name)["state"] for name in where.values()}
+        jobs = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]["jobObjects"]["state"]
+        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
+        self.assertEqual(len(rules), 4)
+        for _, role, rule in rules:
+            self.await_right("dlc-check", rule["resources"][0], rule["apiGroups"][0], role["metadata"].get("namespace", ""), True)
+        whole, *_ = self.look(config)
+        self.assertEqual(set(seen().values()), {"seen"})
+        self.assertEqual(jobs(), "seen")
+        for path, role, rule in rules:
+            with self.subTest(rule=rule):
+                resource, group, namespace = rule["resources"][0], rule["apiGroups"][0], role["metadata"].get("namespace", "")
+                less = {**role, "rules": [other for other in role["rules"] if other != rule]}
+                less["metadata"] = {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}
+                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
+                self.await_right("dlc-check", resource, group, namespace, False)
+                self.look(config)
+                expected = {name: "not_looked_at" if name == where.get(resource) else "seen" for name in where.values()}
+                self.assertEqual(seen(), expected)
+                self.assertEqual(jobs(), "not_looked_at" if resource == "rayjobs" else "seen")
+                restored = {**less, "rules": role["rules"]}
+                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", restored)[0], 200)
+                self.await_right("dlc-check", resource, group, namespace, True)
+        self.assertTrue(whole)
+
+    def test_fewer_stages_ask_for_fewer_rights(self):
+        text = self.run_cli("manifest", "rbac", "--only", "checkpoint", "-n", "other", expect=OK).stdout
+        self.assertIn('resources: ["rayclusters"]', text)
+        self.assertNotIn("nodes", text.split("rules:", 1)[1])
+        self.assertNotIn("ClusterRole", text)
+
+
+class Jobs(KubeCase):
+    """The restricted Pod Security Standard (kubernetes.io/docs/concepts/security/pod-security-standards), as far as it
+    speaks of what a Job of ours may hold."""
+
+    VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+
+    def breaches(self, pod):
+        found = []
+        for key in ("hostNetwork", "hostPID", "hostIPC"):
+            found += [key] if pod.get(key) else []
+        found += [f"volume {volume['name']}" for volume in pod.get("volumes", []) if not set(volume) - {"name"} <= self.VOLUMES]
+        whole = pod.get("securityContext", {})
+        for container in pod["containers"] + pod.get("initContainers", []):
+            own = container.get("securityContext", {})
+            get = lambda key: own.get(key, whole.get(key))
+            found += ["runAsNonRoot"] if get("runAsNonRoot") is not True else []
+            found += ["runAsUser"] if get("runAsUser") == 0 else []
+            found += ["seccompProfile"] if (get("seccompProfile") or {}).get("type") not in ("RuntimeDefault", "Localhost") else []
+            found += ["allowPrivilegeEscalation"] if own.get("allowPrivilegeEscalation") is not False else []
+            found += ["capabilities"] if own.get("capabilities", {}).get("drop") != ["ALL"] or own["capabilities"].get("add") else []
+            found += ["readOnlyRootFilesystem"] if own.get("readOnlyRootFilesystem") is not True else []
+            found += ["privileged"] if own.get("privileged") else []
+            found += ["hostPort"] if any(port.get("hostPort") for port in container.get("ports", [])) else []
+        return found
+
+    def job(self, *arguments):
+        text = self.run_cli("manifest", "job", *arguments, expect=OK).stdout
+        code, made = SERVER.request("POST", f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs?dryRun=All", text.encode(), content_type="application/yaml")
+        self.assertEqual(code, 201, made)
+        return made
+
+    def test_the_job_is_accepted_and_restricted(self):
+        made = self.job("--image", "registry.example/dlc-check:1", "--only", "image,gpu")
+        pod = made["spec"]["template"]["spec"]
+        self.assertEqual(self.breaches(pod), [])
+        self.assertEqual((made["spec"]["backoffLimit"], pod["restartPolicy"], pod["serviceAccountName"]), (0, "Never", "dlc-check"))
+        self.assertIn({"name": "evidence", "persistentVolumeClaim": {"claimName": "dlc-check-evidence"}}, pod["volumes"])
+        for change, breach in [
+            (lambda p: p["securityContext"].pop("runAsNonRoot"), "runAsNonRoot"),
+            (lambda p: p["securityContext"].pop("seccompProfile"), "seccompProfile"),
+            (lambda p: p["containers"][0]["securityContext"].pop("allowPrivilegeEscalation"), "allowPrivilegeEscalation"),
+            (lambda p: p["containers"][0]["securityContext"].pop("capabilities"), "capabilities"),
+            (lambda p: p["containers"][0]["securityContext"].pop("readOnlyRootFilesystem"), "readOnlyRootFilesystem"),
+            (lambda p: p["volumes"].append({"name": "x", "hostPath": {"path": "/"}}), "volume x"),
+        ]:
+            changed = json.loads(json.dumps(pod))
+            change(changed)
+            self.assertEqual(self.breaches(changed), [breach])
+
+    def test_its_command_gates_by_exit_code_and_takes_a_policy(self):
+        container = self.job("--only", "image,gpu")["spec"]["template"]["spec"]["containers"][0]
+        programs = self.dir / "bin"
+        self.write("bin/dlc-check", '#!/bin/sh\nprintf "%s\\n" "$@"\nexit 3\n').chmod(0o755)
+        env = {**self.env, "PATH": f"{programs}:{self.env['PATH']}", "POD_NAME": "dlc-check-abc"}
+        done = subprocess.run(container["command"] + container.get("args", []), capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stdout.split(), ["cluster", "--only", "image,gpu", "--namespace", NAMESPACE, "--out", "/evidence/dlc-check-abc", "--no-sign"])
+
+    def test_names_that_would_not_be_yaml_are_refused(self):
+        for arguments in (["-n", "a: b"], ["-n", "A"], ["--name", "x\ny"], ["--evidence-claim", "-x-"], ["--image", "x y"], ["--only", "imag"]):
+            with self.subTest(arguments=arguments):
+                done = self.run_cli("manifest", "job", *[arguments[0] + "=" + arguments[1]] if arguments[0].startswith("--") else arguments, expect=USAGE)
+                self.assertEqual(done.stdout, "")
+
+
+class Moments(KubeCase):
+    def plugin(self, body):
+        self.write("plugin", "#!/bin/sh\n" + body).chmod(0o755)
+        return {"exec": {"command": str(self.dir / "plugin"), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}}
+
+    def credential(self, token, extra=""):
+        return f"""'{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{{"token":"{token}"{extra}}}}}'"""
+
+    def test_a_token_that_the_server_no_longer_takes_is_renewed(self):
+        user = self.plugin(f"""echo x >>{self.dir}/runs
+if [ "$(wc -l <{self.dir}/runs)" -eq 1 ]; then printf {self.credential('expired')}; else printf {self.credential(SERVER.token('admin'))}; fi""")
+        self.look(SERVER.kubeconfig(name="renewed", **user))
+        self.assertEqual(self.observation("nodes")["state"], "seen")
+        self.assertEqual((self.dir / "runs").read_text(), "x\nx\n")
+
+    def test_a_token_that_has_run_out_is_renewed_before_it_is_sent(self):
+        extra = ',"expirationTimestamp":"2020-01-01T00:00:00Z"'
+        user = self.plugin(f"echo x >>{self.dir}/runs\nprintf {self.credential(SERVER.token('admin'), extra)}")
+        self.look(SERVER.kubeconfig(name="short", **user))
+        self.assertEqual(self.observation("nodes")["state"], "seen")
+        self.assertEqual(len((self.dir / "runs").read_text().split()), 9, "4 reviews, the version and 4 lists")
+
+    def test_a_rotated_token_file(self):
+        token = self.write("token", "expired\n")
+        config = SERVER.kubeconfig(name="rotating", tokenFile=str(token))
+        report, *_ = self.look(config)
+        self.assertIn("does not accept the credential", self.reasons(report))
+        token.write_text(SERVER.token("admin") + "\n")
+        self.look(config)
+        self.assertEqual(self.observation("nodes")["state"], "seen")
+
+    def test_in_a_pod(self):
+        account = self.dir / "account"
+        account.mkdir()
+        (account / "token").write_text(SERVER.token("admin"))
+        (account / "ca.crt").write_bytes(SERVER.ca.read_bytes())
+        (account / "namespace").write_text(NAMESPACE)
+        mounted = "/run/secrets/kubernetes.io/serviceaccount"
+        script = f"mount -t tmpfs tmpfs /run && mkdir -p {mounted} && cp {account}/* {mounted}/ && exec \"$@\""
+        namespace = ["unshare", "--mount", "sh", "-c", script, "sh"]
+        if subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no right to mount: the service account's directory is a fixed path")
+        env = {**self.env, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(SERVER.port)}
+        done = subprocess.run([*namespace, str(pathlib.Path(os.environ["DLC_BIN"]) / "dlc-check"), "snapshot", "--out", str(self.dir / "out")], capture_output=True, text=True, env=env, cwd=self.dir)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        cluster = json.loads((self.dir / "out" / "observations.json").read_text())["cluster"]
+        self.assertEqual((cluster["pods"]["state"], cluster["nodes"]["state"]), ("seen", "seen"))
+        self.assertNotIn("context", cluster["apiServer"])
+
+
+class Stopped(KubeCase):
+    def test_the_server_goes_in_the_middle(self):
+        server = KubeServer()
+        self.addCleanup(server.close)
+        server.start()
+        server.namespace()
+        server.create(f"{RAY}/{NAMESPACE}/rayclusters", (EXAMPLE / "raycluster.yaml").read_bytes(), {"state": "ready"}, "application/yaml")
+        ask, done = self.dir / "ask", self.dir / "done"
+        os.mkfifo(ask)
+        os.mkfifo(done)
+
+        def stop():
+            ask.read_text()
+            server.stop_api()
+            done.write_text("x\n")
+
+        threading.Thread(target=stop, daemon=True).start()
+        # A credential of the past is asked for before every request: the seventh is the first after the RayClusters.
+        self.write("plugin", f"""#!/bin/sh
+echo x >>{self.dir}/runs
+if [ "$(wc -l <{self.dir}/runs)" -eq 7 ]; then echo now >{ask}; read answer <{done}; fi
+printf '{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{{"token":"%s","expirationTimestamp":"2020-01-01T00:00:00Z"}}}}' {server.token('admin')}
+""").chmod(0o755)
+        user = {"exec": {"command": str(self.dir / "plugin"), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}}
+        report, err, _, seconds = self.look(server.kubeconfig(name="dying", **user))
+        self.assertEqual(self.observation("rayClusters")["state"], "seen")
+        for name in ("pods", "nodes"):
+            self.assertEqual(self.observation(name)["state"], "error")
+            self.assertIn("127.0.0.1", self.observation(name)["error"]["message"])
+        self.assertLess(seconds, 60)
+        self.assertEqual([rule for rule, found in self.findings(report).items() if rule.startswith(("image-digest/pod", "image-digest/one")) and any(v != "unknown" for v, _ in found)], [])
+
+
+if __name__ == "__main__":
+    if not kube_server.available():
+        print("SKIPPED: KUBEBUILDER_ASSETS names no directory with etcd and kube-apiserver: nothing here was shown against a real API server")
+        sys.exit(77)
+    unittest.main(verbosity=2)
