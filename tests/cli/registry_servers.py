@@ -201,7 +201,7 @@ class Reply:
 class Fake:
     """`answer(request)` gives a Reply; `requests` records what came: method, path, query, headers, form."""
 
-    def __init__(self, answer, tls=None):
+    def __init__(self, answer, tls=None, bind="127.0.0.1"):
         fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -257,13 +257,13 @@ class Fake:
             def handle_error(self, *_):  # a refused handshake or a client that hangs up is the test
                 pass
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((bind, 0), Handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
-        self.host = f"127.0.0.1:{self.port}"
+        self.host = f"{bind}:{self.port}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
         self.thread.start()
 

@@ -185,6 +185,14 @@ TEST_CASE("ray: a list of nodes that is not whole is an error, and so is one tha
   CHECK(endless.nodes.error().code == ErrorCode::kUnsupported);
   CHECK(endless.nodes.error().message.find("longer than the limit") != std::string::npos);
   CHECK(endless.jobs.seen());
+  // Not announced: noticed while it comes.
+  const RayFacts long_one =
+      With(kNodesPath,
+           "HTTP/1.1 200 X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+           "\r\n[" +
+               std::string(65U << 20U, ' '));
+  REQUIRE(long_one.nodes.failed());
+  CHECK(long_one.nodes.error().message.find("longer than the limit") != std::string::npos);
 }
 
 TEST_CASE("ray: a 500 is asked again, and its text is told in one line") {
