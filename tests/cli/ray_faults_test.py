@@ -157,7 +157,7 @@ class Choice(RayCase):
         self.assertIn("--ray-address cannot be used with ray.version", self.said)
         both = self.config(f"ray: {{version: '{saved}', address: 'http://{fake.host}'}}\n")
         done = self.run_cli("image", "-c", both, "--no-sign", expect=USAGE)
-        self.assertIn("line 3: ray.address: cannot be used with ray.version", done.stderr)
+        self.assertIn("line 3: 'ray.address' cannot be used with ray.version", done.stderr)
         self.assertEqual(fake.requests, [])
         # The environment's is asked for the rest.
         self.run_cli("image", "-c", config, "--no-sign", "--out", self.dir / "env", expect=INCOMPLETE, env=self.env | {"RAY_ADDRESS": f"http://{fake.host}"})
