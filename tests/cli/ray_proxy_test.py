@@ -41,6 +41,11 @@ class Proxied(Case):
         cls.server.namespace()
         cls.server.create(f"/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters", (EXAMPLE / "raycluster.yaml").read_bytes(),
                           {"state": "ready", "head": {"serviceName": SERVICE}}, "application/yaml")
+        # The proxy goes to addresses of pods alone.
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        cls.server.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "head", "namespace": NAMESPACE},
+                                 "spec": {"containers": [{"name": "ray-head", "image": "x"}]}},
+                          {"phase": "Running", "podIP": own_address(), "podIPs": [{"ip": own_address()}]})
         cls.serve("dashboard")
 
     @classmethod
@@ -62,7 +67,8 @@ class Proxied(Case):
         cls.server.create(services, {"apiVersion": "v1", "kind": "Service", "metadata": metadata,
                                      "spec": {"clusterIP": "None", "ports": [{"name": port_name, "port": 8265, "targetPort": cls.dashboard.port}]}})
         cls.server.create(endpoints, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
-                                      "subsets": [{"addresses": [{"ip": own_address()}], "ports": [{"name": port_name, "port": cls.dashboard.port}]}]})
+                                      "subsets": [{"addresses": [{"ip": own_address(), "targetRef": {"kind": "Pod", "name": "head", "namespace": NAMESPACE}}],
+                                                   "ports": [{"name": port_name, "port": cls.dashboard.port}]}]})
 
     def look(self, user="admin", **env):
         self.dashboard.requests.clear()

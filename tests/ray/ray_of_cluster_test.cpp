@@ -103,7 +103,7 @@ TEST_CASE("service proxy: a port of another name is asked by its number") {
   for (const char* path : {kModePath, kVersionPath, kNodesPath, kJobsPath}) {
     answers[std::string(kByName) + path] =
         StatusAnswer(503, "ServiceUnavailable",
-                     "no service port \\\"dashboard\\\" found for service \\\"head-svc\\\"");
+                     "no endpoints available for service \\\"http:head-svc:dashboard\\\"");
   }
   ApiServer api(answers);
   const RayFacts facts = api.Look(WholeLook());

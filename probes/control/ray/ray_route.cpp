@@ -130,9 +130,11 @@ class ProxyRoute : public RayRoute {
     return client_.Send(kube, deadline);
   }
 
+  /// To the API server a name that no port has is one without endpoints.
   static bool LacksPort(const HttpResponse& response) {
     return response.status == 503 &&
-           ParseKubeStatus(response.body).message.find("no service port") != std::string::npos;
+           ParseKubeStatus(response.body).message.find("no endpoints available") !=
+               std::string::npos;
   }
 
   /// The API server's own refusal, and not Ray's.
