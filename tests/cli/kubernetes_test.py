@@ -12,7 +12,7 @@ import time
 import unittest
 
 import kube_server
-from harness import EXAMPLE, INCOMPLETE, OK, TESTDATA, USAGE
+from harness import EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE
 from kube_faults_test import MEGABYTE, KubeCase
 from kube_server import NAMESPACE, KubeServer
 
@@ -30,7 +30,7 @@ def setUpModule():
         SERVER.create(f"{RAY}/{NAMESPACE}/rayclusters", (EXAMPLE / "raycluster.yaml").read_bytes(),
                       {"state": "ready", "head": {"serviceName": "ray-train-cluster-head-svc"}}, "application/yaml")
         for node in json.loads((EXAMPLE / "nodes.json").read_text())["items"]:
-            SERVER.create("/api/v1/nodes", node)
+            SERVER.create_node(node)
         for pod in json.loads((EXAMPLE / "pods.json").read_text())["items"]:
             SERVER.create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod, pod["status"])
     except BaseException:
@@ -73,7 +73,7 @@ class Reads(KubeCase):
                 SERVER.namespace(name)
                 text = re.sub(r"namespace: [\w-]+", f"namespace: {name}", (TESTDATA / "files" / "aws" / f"{name}.yaml").read_text())
                 made = SERVER.create(f"{RAY}/{name}/rayclusters", text.encode(), {"state": "ready"}, "application/yaml")
-                self.look(SERVER.kubeconfig(), "-n", name)
+                self.look(SERVER.kubeconfig(), "-n", name, expect=FAILED)  # there is no operator, so there are no pods
                 cluster = self.observation("rayClusters")["value"][0]
                 self.assertEqual(cluster["name"], made["metadata"]["name"])
                 self.assertEqual(cluster["workers"][0]["rayStartParams"]["num-gpus"], "4")

@@ -61,7 +61,7 @@ TEST_CASE("kubeconfig: what is read, and paths relative to its file") {
   REQUIRE(user.exec.has_value());
   CHECK(user.exec->command == "/etc/kube/bin/plugin");
   CHECK(user.exec->env.at("AWS_PROFILE") == "dev");
-  CHECK(user.source == Source{"/etc/kube/config", 17});
+  CHECK(user.source == Source{"/etc/kube/config", 18});
   CHECK(config.contexts.at("a").name_space == "n");
   CHECK(config.current_context == "a");
 }

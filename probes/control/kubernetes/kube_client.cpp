@@ -13,7 +13,7 @@ namespace dlc {
 namespace {
 
 constexpr int kMaxRestarts = 3;
-constexpr int kMaxPages = 2'000;
+constexpr int kMaxPages = 1'000;
 constexpr int kSmallPage = 50;
 constexpr std::size_t kMaxDocumentBytes = 4U << 20U;
 constexpr std::string_view kReviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
