@@ -32,7 +32,8 @@ void DecideAdvertised(Context& context, Subject subject, const RayNode& node,
       .Decide(
           context.rule, std::move(subject),
           {{"GPU of the Ray node", Op::kEq, allotted, Advertised(node), "", "observation:cluster"}})
-      .notes.push_back("Ray node " + node.node_ip + (node.is_head ? " (head)" : ""));
+      .notes.push_back("Ray node " + node.node_ip + (node.is_head ? " (head)" : "") +
+                       ": its count is only declared, Ray repeats what it was started with");
 }
 
 /// Ray nodes by IP: pods on the host network share one, so several are possible.

@@ -21,6 +21,8 @@ MAY_INCLUDE = {
     "probes/control/files": ["probes/observations", "probes/input", "probes/documents"],
     "probes/control/kubernetes": ["probes/observations", "probes/input", "probes/documents", "probes/control/process",
                                   "probes/control/http", "probes/control/files"],
+    "probes/control/ray": ["probes/observations", "probes/input", "probes/control/process", "probes/control/http",
+                           "probes/control/files", "probes/control/kubernetes"],
     "probes/control/launcher": ["probes/observations", "probes/control/process"],
     "kernels": [],
     "probes/node": ["probes/observations", "kernels"],

@@ -20,4 +20,6 @@ for major in 2 3; do
 done
 [[ -x ${KUBEBUILDER_ASSETS:-}/kube-apiserver ]] ||
   echo "  - a real kube-apiserver: KUBEBUILDER_ASSETS names no directory with etcd and kube-apiserver; its recorded answers stand in for it"
+"${DLC_RAY_PYTHON:-false}" -c 'import ray' 2>/dev/null ||
+  echo "  - a real Ray: DLC_RAY_PYTHON names no python that imports ray (bash tests/ray/install.sh DIR); recorded answers stand in for it"
 echo "  - a real EKS cluster, Amazon ECR and AWS KMS: tests use a real registry on loopback, saved answers and local keys"

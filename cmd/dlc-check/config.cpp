@@ -254,13 +254,27 @@ Result<void> ConfigReader::Cluster(const DocNode& node) {
 }
 
 Result<void> ConfigReader::Ray(const DocNode& node) {
-  RayFiles& ray = config_.ray;
+  RayConfig& ray = config_.ray;
   StrictMap map(file_, node, "ray");
+  Text(map, "address", ray.address);
+  Path(map, "ca", ray.ca);
+  int seconds = 0;
+  map.Int("timeoutSeconds", seconds, 1, kMostSeconds);
+  if (seconds > 0) {
+    ray.timeout = std::chrono::seconds(seconds);
+  }
   Path(map, "version", ray.version);
   Path(map, "nodes", ray.nodes);
   Path(map, "podVersions", ray.pod_versions);
   Paths(map, "jobs", ray.jobs);
   Path(map, "runtimeEnv", ray.runtime_env);
+  map.Each("address", [&ray](const DocNode&) -> Result<void> {
+    if (const std::string saved = ray.SavedAnswer(); !saved.empty()) {
+      return Invalid("cannot be used with " + saved + ", a saved answer of the same dashboard",
+                     "remove one of them");
+    }
+    return {};
+  });
   return map.Finish();
 }
 
@@ -307,6 +321,16 @@ Result<void> ConfigReader::PolicyPart(const DocNode& node) {
 }
 
 }  // namespace
+
+std::string RayConfig::SavedAnswer() const {
+  if (!version.empty()) {
+    return "ray.version";
+  }
+  if (!nodes.empty()) {
+    return "ray.nodes";
+  }
+  return jobs.empty() ? "" : "ray.jobs";
+}
 
 std::vector<ConfigPath> Config::Manifests() const {
   std::vector<ConfigPath> all = image.manifests;

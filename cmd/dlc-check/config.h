@@ -85,13 +85,20 @@ struct ClusterConfig {
   }
 };
 
-/// Saved answers of a Ray cluster.
-struct RayFiles {
-  ConfigPath version;            ///< GET /api/version
-  ConfigPath nodes;              ///< GET /api/v0/nodes
-  ConfigPath pod_versions;       ///< versions read inside each pod
-  std::vector<ConfigPath> jobs;  ///< GET /api/jobs/, or one job's answer
-  ConfigPath runtime_env;        ///< JSON that was passed to `ray job submit --runtime-env-json`
+/// Ray's dashboard, or its saved answers.
+struct RayConfig {
+  ConfigText address;                           ///< "http://HOST:8265"; not yet looked at
+  ConfigPath ca;                                ///< PEM, of an https address
+  std::optional<std::chrono::seconds> timeout;  ///< of all questions; absent: timeouts::kRay
+  ConfigPath version;                           ///< GET /api/version
+  ConfigPath nodes;                             ///< GET /api/v0/nodes
+  ConfigPath pod_versions;                      ///< versions read inside each pod
+  std::vector<ConfigPath> jobs;                 ///< GET /api/jobs/, or one job's answer
+  ConfigPath runtime_env;  ///< JSON that was passed to `ray job submit --runtime-env-json`
+
+  /// The key of a saved answer to what a dashboard is asked ("ray.version"), or empty. A
+  /// runtime_env is none: it is of a job that is not submitted yet.
+  std::string SavedAnswer() const;
 };
 
 struct WorkloadConfig {
@@ -108,7 +115,7 @@ struct Config {
   TargetConfig target;
   ImageInput image;
   ClusterConfig cluster;
-  RayFiles ray;
+  RayConfig ray;
   ConfigPath checkpoint_path;
   GpuConfig gpu;
   NcclConfig nccl;

@@ -38,7 +38,7 @@ Result<void> FileFacts::ReadManifest(const ConfigPath& path) {
   return ParseClusterFile(*bytes, path.written, observations_.cluster, notes_);
 }
 
-Result<void> FileFacts::ReadRay(const RayFiles& files) {
+Result<void> FileFacts::ReadRay(const RayConfig& files) {
   const auto read = [&](std::string_view role, const ConfigPath& path, auto parse,
                         auto& out) -> Result<void> {
     if (path.empty()) {

@@ -27,7 +27,7 @@ class FileFacts {
   /// The bytes, after recording them as an input.
   Result<std::string> Take(std::string_view role, const ConfigPath& path);
   Result<void> ReadManifest(const ConfigPath& path);
-  Result<void> ReadRay(const RayFiles& files);
+  Result<void> ReadRay(const RayConfig& files);
   Result<void> ReadWorkload(const WorkloadConfig& workload);
   Result<void> SelectCluster(const Config& config);
 

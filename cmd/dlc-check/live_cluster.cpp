@@ -47,8 +47,8 @@ Result<LiveCluster> PlanLiveCluster(const ClusterFlags& flags, const Config* con
   return LiveCluster{std::move(*access), Either(flags.ray_cluster, given.name.text)};
 }
 
-Result<void> ObserveLiveCluster(const LiveCluster& live, Observations& observations,
-                                Progress& progress) {
+Result<void> ObserveLiveCluster(const LiveCluster& live, const RayDashboard& ray,
+                                Observations& observations, Progress& progress) {
   std::mutex one_at_a_time;  // requests are told from several threads
   const auto step = [&](const std::string& text) {
     const std::lock_guard lock(one_at_a_time);
@@ -63,8 +63,13 @@ Result<void> ObserveLiveCluster(const LiveCluster& live, Observations& observati
   options.interrupted = &Interrupted();
   options.log = step;
   KubeClient client(live.access, options);
-  return ObserveCluster(client, {live.access.name_space, live.ray_cluster, observations.run.stages},
-                        Deadline::After(timeouts::kKubernetes), {step, warn}, observations);
+  auto looked =
+      ObserveCluster(client, {live.access.name_space, live.ray_cluster, observations.run.stages},
+                     Deadline::After(timeouts::kKubernetes), {step, warn}, observations);
+  if (looked && !Interrupted()) {
+    ObserveLiveRay(client, ray, observations, progress);
+  }
+  return looked;
 }
 
 }  // namespace dlc

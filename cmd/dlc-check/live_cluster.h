@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cmd/dlc-check/config.h"
+#include "cmd/dlc-check/ray_dashboard.h"
 #include "probes/control/kubernetes/kube_access.h"
 #include "probes/observations/observations.h"
 #include "probes/observations/result.h"
@@ -33,8 +34,9 @@ struct LiveCluster {
 /// are the user's to mend.
 Result<LiveCluster> PlanLiveCluster(const ClusterFlags& flags, const Config* config);
 
-/// Fills what the API server says into `observations`. Errors are those of ObserveCluster.
-Result<void> ObserveLiveCluster(const LiveCluster& live, Observations& observations,
-                                Progress& progress);
+/// Fills what the API server says into `observations`, and what the RayCluster's dashboard says,
+/// unless `ray` names another. Errors are those of ObserveCluster.
+Result<void> ObserveLiveCluster(const LiveCluster& live, const RayDashboard& ray,
+                                Observations& observations, Progress& progress);
 
 }  // namespace dlc

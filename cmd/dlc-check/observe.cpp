@@ -54,7 +54,8 @@ Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
 Result<void> Observe(Plan& plan, Progress& progress) {
   RunFacts& run = plan.observations.run;
   if (plan.live) {
-    if (auto looked = ObserveLiveCluster(*plan.live, plan.observations, progress); !looked) {
+    if (auto looked = ObserveLiveCluster(*plan.live, plan.ray, plan.observations, progress);
+        !looked) {
       return looked;
     }
     if (!plan.image) {
@@ -62,6 +63,9 @@ Result<void> Observe(Plan& plan, Progress& progress) {
         return chosen;
       }
     }
+  }
+  if (!Interrupted()) {
+    ObserveRayDashboard(plan.ray, plan.observations.ray, progress);
   }
   std::string blocked_by;
   for (const Stage stage : run.stages) {

@@ -129,11 +129,16 @@ Result<void> ChooseCluster(const RunOptions& options, const Config* config, Plan
                  "drop the files or the flags; cluster.name in the config chooses among manifests"};
   }
   const bool configured = config != nullptr && config->cluster.NamesOne();
-  const bool nothing_else = config == nullptr && options.image.empty();
+  const bool nothing_else = config == nullptr && options.image.empty() && options.imports.empty();
   if (files || (options.cluster.empty() && !configured && !nothing_else)) {
     return {};
   }
   auto live = PlanLiveCluster(options.cluster, config);
+  if (!live && live.error().code == ErrorCode::kNotFound && !options.ray_address.empty() &&
+      options.cluster.empty() && !configured) {
+    plan.warnings.push_back("no API server is asked: " + live.error().message);
+    return {};  // there is a dashboard to ask
+  }
   if (!live) {
     return std::move(live).error();
   }
@@ -337,6 +342,11 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
   if (auto read = facts.Read(given, options.files); !read) {
     return read.error();
   }
+  auto ray = PlanRayDashboard(options.ray_address, given, plan.observations.run.stages);
+  if (!ray) {
+    return ray.error();
+  }
+  plan.ray = std::move(ray).value();
   auto ranks = MakeRankSetup(given, plan.policy, plan.observations.run);
   if (!ranks) {
     return ranks.error();

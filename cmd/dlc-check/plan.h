@@ -10,6 +10,7 @@
 #include "cmd/dlc-check/live_cluster.h"
 #include "cmd/dlc-check/nccl_import.h"
 #include "cmd/dlc-check/rank_stage.h"
+#include "cmd/dlc-check/ray_dashboard.h"
 #include "probes/control/registry/observe_image.h"
 #include "probes/observations/observations.h"
 #include "reports/evidence/signer.h"
@@ -31,6 +32,7 @@ struct RunOptions {
   std::string image;               ///< --image: instead of the config's image.reference
   std::vector<std::string> files;  ///< -f: more manifests and saved kubectl output
   ClusterFlags cluster;            ///< --kubeconfig, --context, --namespace, --ray-cluster
+  std::string ray_address;         ///< --ray-address: instead of the config's and RAY_ADDRESS
   std::vector<std::string> only;   ///< --only; empty: `stages`, else the policy's, else all
   std::vector<Stage> stages;       ///< of the command itself ("dlc-check gpu"); empty for `cluster`
   NcclImports imports;             ///< of an earlier run: then no ranks run
@@ -45,6 +47,7 @@ struct Plan {
   PolicySource policy_source;
   std::optional<ImageReference> image;
   std::optional<LiveCluster> live;  ///< absent: cluster facts are from files
+  RayDashboard ray;
   RegistryOptions registry;
   std::chrono::milliseconds registry_timeout = timeouts::kRegistry;
   Observations observations;       ///< run facts, and what the files say

@@ -39,6 +39,10 @@ void AddInputOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--ray-cluster", options.cluster.ray_cluster,
                  "name of the RayCluster, where the namespace has several")
       ->type_name("NAME");
+  app.add_option(
+         "--ray-address", options.ray_address,
+         "Ray's dashboard, http://HOST:8265; else the config's ray.address, else RAY_ADDRESS")
+      ->type_name("URL");
 }
 
 void AddJudgeOptions(CLI::App& app, RunOptions& options) {

@@ -41,6 +41,8 @@ inline constexpr std::chrono::milliseconds kCredentialHelper{20'000};  ///< dock
 inline constexpr std::chrono::milliseconds kExecPlugin{60'000};        ///< of a kubeconfig
 inline constexpr std::chrono::milliseconds kKubernetes{
     300'000};  ///< all requests to the API server for one look, retries included
+inline constexpr std::chrono::milliseconds kRay{
+    60'000};  ///< all requests to Ray's dashboard for one look, retries included
 inline constexpr std::chrono::milliseconds kSignCommand{60'000};  ///< --sign-cmd
 inline constexpr std::chrono::milliseconds kInputPipe{60'000};    ///< an input file that is a pipe
 }  // namespace timeouts

@@ -114,10 +114,13 @@ template <> struct FieldsOf<RayJob> { static constexpr Field kFields[] = {
     F<&RayJob::submission_id>("submissionId"), F<&RayJob::status>("status"),
     F<&RayJob::entrypoint>("entrypoint"), F<&RayJob::runtime_env>("runtimeEnv"),
     F<&RayJob::source>("source")}; };
+template <> struct FieldsOf<RayDashboardFacts> { static constexpr Field kFields[] = {
+    F<&RayDashboardFacts::address>("address"), F<&RayDashboardFacts::route>("route"),
+    F<&RayDashboardFacts::authentication>("authentication")}; };
 template <> struct FieldsOf<RayFacts> { static constexpr Field kFields[] = {
     F<&RayFacts::version>("version"), F<&RayFacts::nodes>("nodes"),
     F<&RayFacts::pod_versions>("podVersions"), F<&RayFacts::jobs>("jobs"),
-    F<&RayFacts::job_objects>("jobObjects")}; };
+    F<&RayFacts::job_objects>("jobObjects"), F<&RayFacts::dashboard>("dashboard")}; };
 
 template <> struct FieldsOf<InputFile> { static constexpr Field kFields[] = {
     F<&InputFile::role>("role"), F<&InputFile::name>("name"), F<&InputFile::digest>("digest"),

@@ -79,6 +79,15 @@ struct RayJob {
   bool operator==(const RayJob&) const = default;
 };
 
+/// The dashboard that was asked, once it answered.
+struct RayDashboardFacts {
+  std::string address;
+  std::string route;           ///< "address", "cluster-dns", "service-proxy" (of the API server)
+  std::string authentication;  ///< "disabled", "token"; empty: Ray before 2.52, which has none
+
+  bool operator==(const RayDashboardFacts&) const = default;
+};
+
 struct RayFacts {
   Observed<RayVersionAnswer> version;
   Observed<std::vector<RayNode>> nodes;
@@ -87,6 +96,7 @@ struct RayFacts {
   /// RayJob objects of the API server: jobs that were submitted in another way are not among them.
   /// Absent: no API server was asked.
   std::optional<Observed<std::vector<RayJob>>> job_objects;
+  std::optional<RayDashboardFacts> dashboard;  ///< absent: version, nodes and jobs are from files
 
   bool operator==(const RayFacts&) const = default;
 };

@@ -252,7 +252,7 @@ if [ "$(wc -l <{self.dir}/runs)" -eq 1 ]; then printf {self.credential('expired'
         user = self.plugin(f"echo x >>{self.dir}/runs\nprintf {self.credential(SERVER.token('admin'), extra)}")
         self.look(SERVER.kubeconfig(name="short", **user))
         self.assertEqual(self.observation("nodes")["state"], "seen")
-        self.assertEqual(len((self.dir / "runs").read_text().split()), 9, "4 reviews, the version and 4 lists")
+        self.assertEqual(len((self.dir / "runs").read_text().split()), 11, "4 reviews, the version, 4 lists, and the dashboard's review and question")
 
     def test_a_rotated_token_file(self):
         token = self.write("token", "expired\n")

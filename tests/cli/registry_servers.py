@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
@@ -200,7 +201,7 @@ class Reply:
 class Fake:
     """`answer(request)` gives a Reply; `requests` records what came: method, path, query, headers, form."""
 
-    def __init__(self, answer, tls=None):
+    def __init__(self, answer, tls=None, bind="127.0.0.1"):
         fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -256,13 +257,13 @@ class Fake:
             def handle_error(self, *_):  # a refused handshake or a client that hangs up is the test
                 pass
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((bind, 0), Handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
-        self.host = f"127.0.0.1:{self.port}"
+        self.host = f"{bind}:{self.port}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
         self.thread.start()
 
@@ -274,6 +275,60 @@ class Fake:
 
     def paths(self):
         return [request["path"] for request in self.requests]
+
+
+class Tunnel:
+    """A proxy that takes every CONNECT to one local port, so that a server of ours stands in for any host; `targets`
+    records which hosts were meant."""
+
+    def __init__(self, port):
+        self.targets = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.to = port
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.carry, args=(client,), daemon=True).start()
+
+    def carry(self, client):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            more = client.recv(4096)
+            if not more:
+                return client.close()
+            head += more
+        method, target = head.split(b" ")[:2]
+        self.targets.append((method.decode(), target.decode()))
+        if method != b"CONNECT":
+            client.sendall(b"HTTP/1.1 502 X\r\nContent-Length: 0\r\n\r\n")
+            return client.close()
+        server = socket.create_connection(("127.0.0.1", self.to))
+        client.sendall(b"HTTP/1.1 200 X\r\n\r\n")
+        back = threading.Thread(target=self.pump, args=(server, client), daemon=True)
+        back.start()
+        self.pump(client, server)
+        back.join()
+        client.close()
+        server.close()
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
 
 
 def image_routes(layout, descriptor, tag="v1"):

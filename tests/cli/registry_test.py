@@ -371,6 +371,110 @@ class Logins(Case):
                          "'docker-credential-absent' is not in PATH (" + os.environ["PATH"], config)
 
 
+class PrivateEcr(Case):
+    """A server of ours under an ECR's name, through a proxy; `aws` is a script that says what AWS's does."""
+
+    HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+    PASSWORD_OF_AWS = "eyJwYXlsb2FkIjoiU0VDUkVUIn0="
+
+    def registry(self, host, expired=""):
+        """`expired` is a password that was good once."""
+        good = "Basic " + base64.b64encode(f"AWS:{self.PASSWORD_OF_AWS}".encode()).decode()
+        old = "Basic " + base64.b64encode(f"AWS:{expired}".encode()).decode()
+        image = image_at("/v2/app/")
+
+        def answer(request):
+            given = request["headers"].get("Authorization")
+            if given == good:
+                return image(request)
+            if given == old and expired:
+                return Reply(403, {"errors": [{"code": "DENIED", "message":
+                    "Your authorization token has expired. Reauthenticate and try again."}]})
+            return Reply(401, b"Not Authorized\n", {"Www-Authenticate": f'Basic realm="https://{host}/",service="ecr.amazonaws.com"'})
+
+        fake = self.fake(answer, Shared.authority.issue("ecr-" + host.replace(".", "-")[:40], "DNS:" + host))
+        tunnel = servers.Tunnel(fake.port)
+        self.addCleanup(tunnel.stop)
+        return fake, tunnel
+
+    def look(self, script, host=HOST, config=None, expired="", deadline_ms=20000):
+        """PATH holds `aws` if there is a script for it, and nothing else."""
+        fake, tunnel = self.registry(host, expired)
+        bin_directory = tempfile.mkdtemp(dir=self.directory)
+        self.asked = os.path.join(bin_directory, "asked")
+        if script:
+            name = os.path.join(bin_directory, "aws")
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nprintf "%s\\n" "$*" >> "{self.asked}"\n' + script)
+            os.chmod(name, stat.S_IRWXU)
+        result = observe(f"{host}/app:v1", "--ca-file", Shared.authority.pem, config=config or self.path("absent"), deadline_ms=deadline_ms,
+                         env={"https_proxy": tunnel.url, "PATH": bin_directory + ("" if not script else ":/usr/bin:/bin")})
+        self.assertLessEqual(set(tunnel.targets), {("CONNECT", f"{host}:443")})
+        self.requests = fake.requests
+        return result
+
+    def calls(self):
+        try:
+            with open(self.asked, encoding="utf-8") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def test_aws_gives_the_password(self):
+        for host, region in ((self.HOST, "us-east-1"), ("123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+                             ("123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+                             ("123456789012.dkr-ecr.eu-west-1.on.aws", "eu-west-1")):
+            result = self.look(f"echo {self.PASSWORD_OF_AWS}", host)
+            self.assertEqual(result.exit, 0, result.error)
+            self.assertEqual(result.image["digest"], Shared.amd64["digest"])
+            self.assertEqual(result.config()["digest"], Shared.amd64_config)
+            self.assertEqual(self.calls(), [f"ecr get-login-password --region {region}"])  # once for all documents
+            self.assertIn("from aws ecr get-login-password", result.log)
+
+    def test_docker_comes_first(self):
+        entry = {"auth": base64.b64encode(f"AWS:{self.PASSWORD_OF_AWS}".encode()).decode()}
+        result = self.look("exit 1", config=self.docker_config({"auths": {self.HOST: entry}}))
+        self.assertEqual(result.exit, 0, result.error)
+        self.assertEqual(self.calls(), [])
+
+    def test_no_aws_program(self):
+        result = self.look(None)
+        self.check_error(result, "permission_denied", f"{self.HOST} refuses access to 'app'", "no anonymous access",
+                         "'aws' is not in PATH", "config.json' does not exist", "--region us-east-1", "docker-credential-ecr-login")
+
+    def test_no_aws_credentials(self):
+        result = self.look('echo "Unable to locate credentials. You can configure credentials by running \\"aws configure\\"." >&2; exit 253')
+        self.check_error(result, "permission_denied", "exit code 253", "Unable to locate credentials", "us-east-1")
+
+    def test_expired_aws_credentials(self):
+        result = self.look('echo "An error occurred (ExpiredTokenException) when calling the GetAuthorizationToken operation: '
+                           'The security token included in the request is expired" >&2; exit 254')
+        self.check_error(result, "permission_denied", "ExpiredTokenException", "exit code 254", "renew the AWS credentials")
+
+    def test_expired_docker_login(self):
+        entry = {"auth": base64.b64encode(b"AWS:SECRET-OF-YESTERDAY").decode()}
+        result = self.look("exit 1", config=self.docker_config({"auths": {self.HOST: entry}}), expired="SECRET-OF-YESTERDAY")
+        self.check_error(result, "permission_denied", "authorization token has expired", "credentials used: auths in",
+                         "aws ecr get-login-password --region us-east-1")
+
+    def test_no_password_in_the_answer(self):
+        for script in ("true", "echo", "echo two SECRET words", "printf 'SECRET\\001'"):
+            self.check_error(self.look(script), "unavailable", "gave no password")
+
+    def test_a_password_that_the_registry_refuses(self):
+        self.check_error(self.look("echo SECRET"), "permission_denied", "credentials used: aws ecr get-login-password")
+
+    def test_aws_that_hangs(self):
+        result = self.look("sleep 600", deadline_ms=1500)
+        self.assertEqual(result.error["code"], "timed_out", result.error)
+
+    def test_other_hosts_get_no_password_of_ecr(self):
+        for host in ("123456789012.dkr.ecr.us-east-1.amazonaws.com.evil.example", "12345.dkr.ecr.us-east-1.amazonaws.com"):
+            self.check_error(self.look(f"echo {self.PASSWORD_OF_AWS}", host), "permission_denied", "no anonymous access")
+            self.assertEqual(self.calls(), [])
+            self.assertEqual([r for r in self.requests if "Authorization" in r["headers"]], [])
+
+
 class Tokens(Case):
     def token_server(self, give):
         return self.fake(lambda request: Reply(200, give(request)))

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "probes/control/process/run_process.h"
+#include "probes/control/registry/ecr.h"
 #include "probes/input/read_file.h"
 #include "probes/observations/strict_json.h"
 
@@ -76,14 +77,9 @@ Result<std::optional<Credential>> AskHelper(const std::string& program, const st
       "'" + config_file + "' asks for this credential helper"};
 }
 
-}  // namespace
-
-Result<CredentialSearch> FindCredential(const std::string& docker_config_dir,
-                                        const std::string& registry, const std::string& repository,
-                                        Deadline deadline, const std::atomic<bool>* interrupted) {
-  if (docker_config_dir.empty()) {
-    return CredentialSearch{std::nullopt, "none were looked for"};
-  }
+Result<CredentialSearch> AsDocker(const std::string& docker_config_dir, const std::string& registry,
+                                  const std::string& repository, Deadline deadline,
+                                  const std::atomic<bool>* interrupted) {
   const std::string file = docker_config_dir + "/config.json";
   const auto bytes = ReadFileBytes(file, kMaxDockerConfigBytes, PipeInput::kRefuse);
   if (!bytes && bytes.error().code == ErrorCode::kNotFound) {
@@ -113,6 +109,31 @@ Result<CredentialSearch> FindCredential(const std::string& docker_config_dir,
   }
   return CredentialSearch{std::nullopt,
                           asked + "no entry for '" + registry + "' in '" + file + "'"};
+}
+
+}  // namespace
+
+Result<CredentialSearch> FindCredential(const std::string& docker_config_dir,
+                                        const std::string& registry, const std::string& repository,
+                                        Deadline deadline, const std::atomic<bool>* interrupted) {
+  if (docker_config_dir.empty()) {
+    return CredentialSearch{std::nullopt, "none were looked for"};
+  }
+  auto found = AsDocker(docker_config_dir, registry, repository, deadline, interrupted);
+  const std::string region = PrivateEcrRegion(registry);
+  if (!found || found->credential || region.empty()) {
+    return found;
+  }
+  auto login = LogInToEcr(region, deadline, interrupted);
+  if (!login) {
+    Error error = std::move(login).error();
+    error.message += " (docker: " + found->where + ")";
+    return error;
+  }
+  if (login->credential) {
+    return CredentialSearch{std::move(login->credential), login->where};
+  }
+  return CredentialSearch{std::nullopt, found->where + ", and " + login->where};
 }
 
 }  // namespace dlc

@@ -20,9 +20,10 @@ struct CredentialSearch {
 };
 
 /// Credentials for a repository as docker finds them: credHelpers, else credsStore, then `auths` of
-/// DIR/config.json. An empty `docker_config_dir` means that none are wanted. A missing file or a
-/// helper that knows nothing is anonymous; a malformed file (kInvalidInput) and a helper that is
-/// missing (kNotFound, naming PATH), fails (kUnavailable) or hangs (kTimedOut) are Errors.
+/// DIR/config.json; for a private Amazon ECR that docker has none for, LogInToEcr. An empty
+/// `docker_config_dir` means that none are wanted. A missing file or a helper that knows nothing is
+/// anonymous; a malformed file (kInvalidInput) and a helper that is missing (kNotFound, naming
+/// PATH), fails (kUnavailable) or hangs (kTimedOut) are Errors.
 Result<CredentialSearch> FindCredential(const std::string& docker_config_dir,
                                         const std::string& registry, const std::string& repository,
                                         Deadline deadline, const std::atomic<bool>* interrupted);

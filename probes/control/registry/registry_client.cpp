@@ -8,6 +8,7 @@
 #include "probes/control/http/base64.h"
 #include "probes/control/http/transport_error.h"
 #include "probes/control/process/run_process.h"
+#include "probes/control/registry/ecr.h"
 #include "probes/control/registry/manifest.h"
 #include "probes/control/registry/registry_reply.h"
 
@@ -36,16 +37,6 @@ HttpSettings Settings(const RegistryOptions& options, const RegistryLog& log) {
   settings.service = "registry";
   settings.plain_http_hint = "allow plain http for this registry if that is meant";
   return settings;
-}
-
-/// "us-east-1" of "763104351884.dkr.ecr.us-east-1.amazonaws.com", or empty.
-std::string PrivateEcrRegion(const std::string& host) {
-  const auto start = host.find(".dkr.ecr.");
-  const auto end = host.find(".amazonaws.com");
-  if (start == std::string::npos || end == std::string::npos || end < start + 9) {
-    return {};
-  }
-  return host.substr(start + 9, end - start - 9);
 }
 
 /// No character that would start another part of a URL.
@@ -278,9 +269,11 @@ Error RegistryClient::Denied(const std::string& said) const {
   }
   std::string hint = "log in with 'docker login " + reference_.registry + "'";
   if (const std::string region = PrivateEcrRegion(host_); !region.empty()) {
-    hint = "log in with 'aws ecr get-login-password --region " + region +
-           " | docker login --username AWS --password-stdin " + host_ +
-           "' (good for 12 h), or set up docker-credential-ecr-login";
+    hint =
+        "log in with 'aws ecr get-login-password --region " + region +
+        " | docker login --username AWS --password-stdin " + host_ +
+        "' (good for 12 h), set up docker-credential-ecr-login, or let 'aws' have credentials that "
+        "may read the repository";
   }
   return {ErrorCode::kPermissionDenied,
           Shown() + " refuses access to '" + repository_ + "': " + said + " (" + looked + ")",

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Ray's dashboard through the service proxy of a real kube-apiserver. Needs KUBEBUILDER_ASSETS (a directory with etcd and
+kube-apiserver) and an address beside loopback, which Kubernetes takes no endpoint at; else this exits 77, as ctest's skips do.
+The dashboard is one that answers what a real Ray 2.58 did."""
+import ipaddress
+import json
+import socket
+import sys
+import unittest
+
+import kube_server
+from harness import EXAMPLE, Case
+from kube_server import NAMESPACE, KubeServer
+from ray_faults_test import JOBS, MODE, NODES, TOKEN, VERSION, recorded
+from registry_servers import Fake, Reply
+
+SERVICE = "ray-train-cluster-head-svc"
+SKIPPED = 77
+
+
+def own_address():
+    """An address of this machine that is not loopback, or None. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = one.getsockname()[0]
+    return None if ipaddress.ip_address(address).is_loopback else address
+
+
+class Proxied(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.locked = False
+        cls.dashboard = Fake(cls.answer, bind=own_address())
+        cls.addClassCleanup(cls.dashboard.stop)
+        cls.server = KubeServer()
+        cls.addClassCleanup(cls.server.close)
+        cls.server.start()
+        cls.server.namespace()
+        cls.server.create(f"/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters", (EXAMPLE / "raycluster.yaml").read_bytes(),
+                          {"state": "ready", "head": {"serviceName": SERVICE}}, "application/yaml")
+        # The proxy goes to addresses of pods alone.
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        cls.server.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "head", "namespace": NAMESPACE},
+                                 "spec": {"containers": [{"name": "ray-head", "image": "x"}]}},
+                          {"phase": "Running", "podIP": own_address(), "podIPs": [{"ip": own_address()}]})
+        cls.serve("dashboard")
+
+    @classmethod
+    def answer(cls, request):
+        path = request["path"]
+        if path not in (MODE, VERSION, NODES, JOBS):
+            return Reply(404, b"404: Not Found", {"Content-Type": "text/plain"})
+        if path != MODE and cls.locked and request["headers"].get("X-Ray-Authorization") != f"Bearer {TOKEN}":
+            return Reply(401, b"Unauthorized: Missing authentication token", {"Content-Type": "text/plain"})
+        return recorded(path, cls.locked)
+
+    @classmethod
+    def serve(cls, port_name):
+        """A headless service, as KubeRay makes it."""
+        services, endpoints = (f"/api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("services", "endpoints"))
+        for path in (services, endpoints):
+            cls.server.request("DELETE", f"{path}/{SERVICE}")
+        metadata = {"name": SERVICE, "namespace": NAMESPACE}
+        cls.server.create(services, {"apiVersion": "v1", "kind": "Service", "metadata": metadata,
+                                     "spec": {"clusterIP": "None", "ports": [{"name": port_name, "port": 8265, "targetPort": cls.dashboard.port}]}})
+        cls.server.create(endpoints, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
+                                      "subsets": [{"addresses": [{"ip": own_address(), "targetRef": {"kind": "Pod", "name": "head", "namespace": NAMESPACE}}],
+                                                   "ports": [{"name": port_name, "port": cls.dashboard.port}]}]})
+
+    def look(self, user="admin", **env):
+        self.dashboard.requests.clear()
+        out = self.dir / f"out{len(list(self.dir.iterdir()))}"
+        done = self.run_cli("image", "--kubeconfig", self.server.kubeconfig(user), "--image", f"oci:{EXAMPLE / 'image'}", "--no-sign",
+                            "--format", "json", "--out", out, "-v", env=self.env | env)
+        said = done.stdout + done.stderr + "".join(path.read_text() for path in out.rglob("*") if path.is_file())
+        for secret in (TOKEN, self.server.token(user)):
+            self.assertNotIn(secret, said)
+        self.said = said
+        return json.loads((out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
+
+    def states(self, ray):
+        return {ray[name]["state"] for name in ("version", "nodes", "jobs")}
+
+    def test_the_head_services_dashboard(self):
+        ray = self.look()
+        self.assertEqual(self.states(ray), {"seen"}, ray)
+        self.assertEqual(ray["version"]["value"]["rayVersion"], "2.58.0")
+        self.assertEqual(ray["dashboard"]["route"], "service-proxy")
+        self.assertIn(f"/namespaces/{NAMESPACE}/services/http:{SERVICE}:dashboard/proxy", ray["dashboard"]["address"])
+        self.assertEqual([r["path"] for r in self.dashboard.requests], [MODE, VERSION, NODES, JOBS])
+        self.assertEqual(self.dashboard.requests[2]["query"], {"detail": ["1"], "limit": ["10000"]})
+        # What the API server is shown stays there.
+        self.assertNotIn(self.server.token("admin"), str(self.dashboard.requests))
+
+    def test_a_port_of_another_name(self):
+        self.serve("dash")
+        self.addCleanup(self.serve, "dashboard")
+        self.assertEqual(self.states(self.look()), {"seen"})
+
+    def test_rays_token(self):
+        type(self).locked = True
+        self.addCleanup(setattr, type(self), "locked", False)
+        self.assertEqual(self.states(self.look(RAY_AUTH_TOKEN=TOKEN)), {"seen"})
+        self.assertEqual([TOKEN in str(r["headers"]) for r in self.dashboard.requests], [False, True, True, True])
+        ray = self.look()
+        self.assertEqual(self.states(ray), {"not_looked_at"})
+        self.assertIn("RAY_AUTH_TOKEN", json.dumps(ray))
+
+    def test_a_viewer_without_the_right(self):
+        ray = self.look("viewer")
+        self.assertEqual(self.states(ray), {"not_looked_at"})
+        self.assertEqual(self.dashboard.requests, [])
+
+    def test_no_head_service(self):
+        self.server.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}")
+        self.addCleanup(self.serve, "dashboard")
+        ray = self.look()
+        self.assertEqual(self.states(ray), {"error"})
+        self.assertIn(f"has no service '{SERVICE}'", json.dumps(ray))
+
+    def test_a_given_address_is_asked_in_its_place(self):
+        ray = self.look(RAY_ADDRESS=f"http://{self.dashboard.host}")
+        self.assertEqual(ray["dashboard"]["route"], "address")
+        self.assertEqual(self.states(ray), {"seen"})
+
+
+if __name__ == "__main__":
+    if not kube_server.available() or own_address() is None:
+        print("SKIPPED: no real kube-apiserver (KUBEBUILDER_ASSETS), or no address but loopback")
+        sys.exit(SKIPPED)
+    unittest.main()

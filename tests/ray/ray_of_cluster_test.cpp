@@ -1,0 +1,215 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "probes/control/ray/observe_ray.h"
+#include "tests/ray/ray_server.h"
+
+namespace dlc {
+namespace {
+
+constexpr const char* kToken = "hush-hush-0123456789";
+constexpr const char* kReviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+constexpr const char* kByName =
+    "/api/v1/namespaces/ray-train/services/http:head-svc:dashboard/proxy";
+constexpr const char* kByNumber = "/api/v1/namespaces/ray-train/services/http:head-svc:8265/proxy";
+
+std::string Review(bool allowed) {
+  return JsonAnswer(std::string(R"({"kind":"SelfSubjectAccessReview","status":{"allowed":)") +
+                    (allowed ? "true" : "false") + "}}");
+}
+
+std::string StatusAnswer(int code, const std::string& reason, const std::string& message) {
+  return HttpAnswer(code,
+                    R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":")" + reason +
+                        R"(","message":")" + message + R"("})",
+                    "Content-Type: application/json\r\n");
+}
+
+RayCluster OneCluster() {
+  RayCluster cluster;
+  cluster.name_space = "ray-train";
+  cluster.name = "one";
+  cluster.head_service_name = "head-svc";
+  return cluster;
+}
+
+/// An API server on loopback, whose user has the token "kube-token".
+struct ApiServer {
+  explicit ApiServer(RayAnswers answers)
+      : server(AnswerFrom(std::move(answers))), client(Access(), {}) {}
+  explicit ApiServer(ScriptedServer::Answer answer)
+      : server(std::move(answer)), client(Access(), {}) {}
+
+  KubeAccess Access() const {
+    KubeAccess access;
+    access.server = *ParseUrl(server.Url());
+    access.user.where = "user 'test'";
+    access.user.token = "kube-token";
+    return access;
+  }
+
+  RayFacts Look(const RayLook& look, const RayCluster& cluster = OneCluster()) {
+    RayFacts facts;
+    const auto quiet = [](const std::string&) {};
+    ObserveRayOfCluster(client, cluster, look, Deadline::After(std::chrono::seconds(20)),
+                        {quiet, quiet}, facts);
+    return facts;
+  }
+
+  ScriptedServer server;
+  KubeClient client;
+};
+
+RayAnswers Proxied(const std::string& prefix, bool allowed = true) {
+  RayAnswers answers = RecordedRay("2.58.0", prefix);
+  answers[kReviews] = Review(allowed);
+  return answers;
+}
+
+TEST_CASE("service proxy: the head service's dashboard port by name") {
+  ApiServer api(Proxied(kByName));
+  const RayFacts facts = api.Look(WholeLook());
+  REQUIRE(facts.dashboard.has_value());
+  CHECK(*facts.dashboard ==
+        RayDashboardFacts{api.server.Url().substr(0, api.server.Url().size() - 1) + kByName,
+                          "service-proxy", "disabled"});
+  CHECK(facts.version.seen());
+  CHECK(facts.nodes.seen());
+  REQUIRE(facts.jobs.seen());
+  CHECK(facts.jobs.value()[0].source.file == "GET " + facts.dashboard->address + kJobsPath);
+}
+
+TEST_CASE("service proxy: Ray's token goes beside the API server's, and only where it is wanted") {
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = JsonAnswer(R"({"authentication_mode":"token"})");
+  ApiServer api(answers);
+  const RayFacts facts = api.Look(WholeLook(kToken));
+  CHECK(facts.nodes.seen());
+  const std::string rays = std::string("\r\nX-Ray-Authorization: Bearer ") + kToken + "\r\n";
+  int with = 0;
+  for (const std::string& request : api.server.Requests()) {
+    CHECK(request.find("\r\nAuthorization: Bearer kube-token\r\n") != std::string::npos);
+    const bool question = PathOfRequest(request).starts_with(kByName) &&
+                          PathOfRequest(request) != std::string(kByName) + kModePath;
+    CHECK((request.find(rays) != std::string::npos) == question);
+    with += question ? 1 : 0;
+  }
+  CHECK(with == 3);
+}
+
+TEST_CASE("service proxy: a port of another name is asked by its number") {
+  RayAnswers answers = Proxied(kByNumber);
+  for (const char* path : {kModePath, kVersionPath, kNodesPath, kJobsPath}) {
+    answers[std::string(kByName) + path] =
+        StatusAnswer(503, "ServiceUnavailable",
+                     "no endpoints available for service \\\"http:head-svc:dashboard\\\"");
+  }
+  ApiServer api(answers);
+  const RayFacts facts = api.Look(WholeLook());
+  CHECK(facts.nodes.seen());
+  REQUIRE(facts.dashboard.has_value());
+  CHECK(facts.dashboard->address.ends_with(kByNumber));
+}
+
+TEST_CASE("service proxy: without the right nothing is asked") {
+  ApiServer api(Proxied(kByName, false));
+  const RayFacts facts = api.Look(WholeLook());
+  REQUIRE(facts.nodes.not_looked_at());
+  CHECK(facts.nodes.why_not().reason == "needs get on services/proxy in namespace ray-train");
+  CHECK(api.server.Requests().size() == 1);
+}
+
+TEST_CASE("service proxy: the API server's refusal is told from Ray's") {
+  RayAnswers answers = Proxied(kByName);
+  const std::string mode = std::string(kByName) + kModePath;
+  answers[mode] = StatusAnswer(403, "Forbidden", "services is forbidden");
+  const RayFacts forbidden = ApiServer(answers).Look(WholeLook());
+  REQUIRE(forbidden.nodes.not_looked_at());
+  CHECK(forbidden.nodes.why_not().reason.starts_with(
+      "needs get on services/proxy in namespace ray-train"));
+
+  answers[mode] = StatusAnswer(404, "NotFound", "services not found");
+  const RayFacts absent = ApiServer(answers).Look(WholeLook());
+  // 404 of the API server is no old Ray.
+  REQUIRE(absent.nodes.failed());
+  CHECK(absent.nodes.error().message.find("has no service 'head-svc'") != std::string::npos);
+
+  answers[mode] = JsonAnswer(R"({"authentication_mode":"token"})");
+  answers[std::string(kByName) + kNodesPath] =
+      HttpAnswer(403, "Forbidden: Invalid authentication token", "Content-Type: text/plain\r\n");
+  const RayFacts wrong = ApiServer(answers).Look(WholeLook(kToken));
+  REQUIRE(wrong.nodes.failed());
+  CHECK(wrong.nodes.error().message.find("does not accept the token of RAY_AUTH_TOKEN") !=
+        std::string::npos);
+}
+
+TEST_CASE("service proxy: a dashboard that the control plane cannot reach") {
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = StatusAnswer(
+      503, "ServiceUnavailable", "error trying to reach service: dial tcp: i/o timeout");
+  const RayFacts facts = ApiServer(answers).Look(WholeLook());
+  REQUIRE(facts.version.failed());
+  CHECK(facts.version.error().message.find("i/o timeout") != std::string::npos);
+  CHECK(facts.version.error().hint.find("--ray-address http://127.0.0.1:8265") !=
+        std::string::npos);
+}
+
+TEST_CASE("live cluster: no head service yet") {
+  ApiServer api(Proxied(kByName));
+  RayCluster cluster = OneCluster();
+  cluster.head_service_name.clear();
+  const RayFacts facts = api.Look(WholeLook(), cluster);
+  REQUIRE(facts.jobs.not_looked_at());
+  CHECK(facts.jobs.why_not().reason.find("names no head service") != std::string::npos);
+  CHECK(api.server.Requests().empty());
+}
+
+TEST_CASE(
+    "live cluster: in a pod the cluster's DNS first, and the proxy where that leads nowhere") {
+  ApiServer api(Proxied(kByName));
+  RayLook look = WholeLook();
+  look.route.in_pod = true;
+  // No cluster's DNS here: the name does not resolve.
+  const RayFacts facts = api.Look(look);
+  REQUIRE(facts.dashboard.has_value());
+  CHECK(facts.dashboard->route == "service-proxy");
+  ApiServer denied(Proxied(kByName, false));
+  const RayFacts both = denied.Look(look);
+  REQUIRE(both.nodes.failed());
+  CHECK(both.nodes.error().message.find("head-svc.ray-train.svc") != std::string::npos);
+}
+
+TEST_CASE("live cluster: where its dashboard listens") {
+  RayCluster cluster = OneCluster();
+  CHECK(ClusterDnsAddress(cluster)->text == "http://head-svc.ray-train.svc:8265/");
+  cluster.head.ray_start_params["dashboard-port"] = "9000";
+  CHECK(ClusterDnsAddress(cluster)->port == 9000);
+  cluster.head.ray_start_params["dashboard-port"] = "x";
+  CHECK_FALSE(ClusterDnsAddress(cluster).has_value());
+}
+
+TEST_CASE("ways: when none leads anywhere, the error tells of each") {
+  std::string one;
+  std::string two;
+  {
+    const ScriptedServer first(AnswerFrom({}));
+    const ScriptedServer second(AnswerFrom({}));
+    one = first.Url();
+    two = second.Url();
+  }
+  std::vector<std::unique_ptr<RayRoute>> routes;
+  routes.push_back(MakeDirectRoute(*ParseUrl(one), {}));
+  routes.push_back(MakeDirectRoute(*ParseUrl(two), {}));
+  RayFacts facts;
+  const auto quiet = [](const std::string&) {};
+  ObserveRay(std::move(routes), WholeLook(), Deadline::After(std::chrono::seconds(20)),
+             {quiet, quiet}, facts);
+  REQUIRE(facts.nodes.failed());
+  const std::string& message = facts.nodes.error().message;
+  CHECK(message.find(std::to_string(ParseUrl(one)->port)) != std::string::npos);
+  CHECK(message.find(std::to_string(ParseUrl(two)->port)) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlc
