@@ -20,10 +20,11 @@ namespace {
 constexpr std::chrono::milliseconds kPlenty{20'000};
 constexpr std::chrono::milliseconds kShort{300};
 
-/// One client of a RAS that gives the next of `answers` to each line, and hangs up after the last.
+/// A RAS for one client, after `silent` ones that it does not answer: to each line the next of
+/// `answers`, and hangs up after the last.
 class FakeRas {
  public:
-  explicit FakeRas(std::vector<std::string> answers, bool hang_up = true)
+  explicit FakeRas(std::vector<std::string> answers, bool hang_up = true, int silent = 0)
       : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -31,11 +32,16 @@ class FakeRas {
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     socklen_t length = sizeof address;
     REQUIRE(bind(listener_.get(), generic, length) == 0);
-    REQUIRE(listen(listener_.get(), 1) == 0);
+    REQUIRE(listen(listener_.get(), 8) == 0);
     REQUIRE(getsockname(listener_.get(), generic, &length) == 0);
     port_ = ntohs(address.sin_port);
-    thread_ =
-        std::thread([this, answers = std::move(answers), hang_up] { Serve(answers, hang_up); });
+    thread_ = std::thread([this, answers = std::move(answers), hang_up, silent] {
+      std::vector<UniqueFd> held;
+      for (int i = 0; i < silent; ++i) {
+        held.emplace_back(accept(listener_.get(), nullptr, nullptr));
+      }
+      Serve(answers, hang_up);
+    });
   }
   ~FakeRas() { Lines(); }
   FakeRas(const FakeRas&) = delete;
@@ -92,6 +98,13 @@ TEST_CASE("nccl ras: asked as NCCL's own client asks, and its JSON is kept") {
   CHECK(ras.Lines()[3] == "VERBOSE STATUS");
 }
 
+TEST_CASE("nccl ras: a process that hangs and was chosen is not the last that is asked") {
+  FakeRas ras({"SERVER PROTOCOL 2\n", "OK\n", "OK\n", "{}"}, true, 2);
+  const auto seen = AskNcclRas(22809, ras.Setting(), Deadline::After(kPlenty));
+  REQUIRE(seen.seen());
+  CHECK(seen.value() == "{}");
+}
+
 TEST_CASE("nccl ras: of a long answer the first 64 KiB") {
   // Part of it comes with the line before: what is read does not end where the limit is.
   FakeRas ras({"SERVER PROTOCOL 2\n", "OK\n", "OK\n" + std::string(3 * kMostRasBytes, 'x'), ""});
@@ -116,6 +129,8 @@ TEST_CASE("nccl ras: what has no answer is an error that says so") {
   CHECK(error(no_lines) == "it does not answer in lines");
   FakeRas silent({"SERVER PROTOCOL 2\n"}, false);
   CHECK(error(silent, kShort) == "it did not answer in time");
+  FakeRas no_greeting({}, true, 1);
+  CHECK(error(no_greeting, kShort) == "it did not answer in time");
 }
 
 TEST_CASE("nccl ras: where nobody listens, or the address is none") {

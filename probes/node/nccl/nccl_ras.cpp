@@ -77,7 +77,7 @@ Result<UniqueFd> ConnectNumeric(const std::string& host, const std::string& port
 }
 
 /// "localhost:28028", "10.0.0.1:28028", "[::1]:28028".
-Result<UniqueFd> Connect(const std::string& address, Deadline deadline) {
+Result<UniqueFd> ConnectRas(const std::string& address, Deadline deadline) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos) {
     return Error{ErrorCode::kInvalidInput, "it has no port", "give NCCL_RAS_ADDR as address:port"};
@@ -114,6 +114,8 @@ class RasClient {
     }
     return {};
   }
+
+  void Patience(Deadline deadline) { deadline_ = deadline; }
 
   /// One command and the line that must answer it.
   Result<void> Ask(const std::string& command, std::string_view begin) {
@@ -185,19 +187,40 @@ class RasClient {
   std::string got_;
 };
 
-Result<std::string> Ask(const std::string& address, Deadline deadline) {
-  auto fd = Connect(address, deadline);
-  if (!fd) {
-    return std::move(fd).error();
+/// Every process of NCCL on a node listens at the one port, and the kernel chooses among them:
+/// where a process that hangs was chosen, the next connection may find another.
+Result<RasClient> Greet(const std::string& address, Deadline deadline) {
+  constexpr std::chrono::milliseconds kOneAttempt{400};
+  while (true) {
+    const Deadline attempt = deadline.Within(kOneAttempt);
+    auto fd = ConnectRas(address, attempt);
+    if (!fd) {
+      return std::move(fd).error();
+    }
+    RasClient client(std::move(fd).value(), attempt);
+    const auto greeted = client.Ask("CLIENT PROTOCOL 2", "SERVER PROTOCOL");
+    if (greeted) {
+      client.Patience(deadline);
+      return client;
+    }
+    if (greeted.error().code != ErrorCode::kTimedOut || deadline.Passed()) {
+      return greeted.error();
+    }
   }
-  RasClient client(std::move(fd).value(), deadline);
+}
+
+Result<std::string> AskAt(const std::string& address, Deadline deadline) {
+  auto greeted = Greet(address, deadline);
+  if (!greeted) {
+    return std::move(greeted).error();
+  }
+  RasClient client = std::move(greeted).value();
   // RAS waits that long for ranks that are silent, then tells of the others.
   const auto patience = std::max<std::int64_t>(
       std::chrono::duration_cast<std::chrono::seconds>(deadline.Remaining()).count() / 2, 1);
   const std::string timeout = "TIMEOUT " + std::to_string(patience);
-  for (const auto& [command, answer] : std::initializer_list<std::pair<std::string, const char*>>{
-           {"CLIENT PROTOCOL 2", "SERVER PROTOCOL"}, {timeout, "OK"}, {"SET FORMAT json", "OK"}}) {
-    if (const auto asked = client.Ask(command, answer); !asked) {
+  for (const std::string& command : {timeout, std::string("SET FORMAT json")}) {
+    if (const auto asked = client.Ask(command, "OK"); !asked) {
       return asked.error();
     }
   }
@@ -218,7 +241,7 @@ Observed<std::string> AskNcclRas(int version_code, const std::vector<NcclSetting
     return NotLookedAt{"NCCL_RAS_ENABLE=0", ""};
   }
   const std::string address = SettingOf(settings, "NCCL_RAS_ADDR", kDefaultAddress);
-  auto answer = Ask(address, deadline);
+  auto answer = AskAt(address, deadline);
   if (!answer) {
     Error error = std::move(answer).error();
     error.message = "NCCL's RAS at " + address + ": " + error.message;
