@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -69,6 +70,7 @@ def main():
     kubectl = shutil.which("kubectl")
     if not kube_server.available() or kubectl is None:
         sys.exit("needs KUBEBUILDER_ASSETS with etcd and kube-apiserver, and kubectl")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the servers must not stay
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="dlc-check-bench-"))
     server = KubeServer()
     try:

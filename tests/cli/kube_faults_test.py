@@ -12,7 +12,7 @@ import time
 import http.server
 import unittest
 
-from harness import DLC_CHECK, EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE, Case
+from harness import DLC_CHECK, EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE, Case, interrupt_when
 from kube_server import kubeconfig, make_certificate
 
 RECORDED = TESTDATA / "kubernetes" / "recorded"
@@ -111,13 +111,15 @@ class KubeCase(Case):
         cluster.setdefault("certificate-authority", str(server.certificate))
         return self.write(name, kubeconfig(cluster.pop("server", server.url), user or {"token": TOKEN}, **cluster))
 
-    def look(self, config, *arguments, expect=INCOMPLETE, env=None, name="out"):
+    def look(self, config, *arguments, expect=INCOMPLETE, env=None, name="out", interrupt=None):
         """(report, stderr, peak bytes, seconds) of a run over the live cluster."""
         out = self.dir / f"{name}-{len(list(self.dir.iterdir()))}"
         started = time.monotonic()
         process = subprocess.Popen([str(DLC_CHECK), "cluster", "--only", "image,gpu,nccl", "--kubeconfig", str(config), "--image", f"oci:{EXAMPLE / 'image'}",
                                     "--policy", str(EXAMPLE / "policy.yaml"), "--no-sign", "--format", "json", "--out", str(out), *map(str, arguments)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env or self.env, cwd=self.dir)
+        if interrupt is not None:
+            interrupt_when(interrupt, process)
         texts = {}
         threads = [threading.Thread(target=lambda name=name, pipe=pipe: texts.__setitem__(name, pipe.read())) for name, pipe in (("out", process.stdout), ("err", process.stderr))]
         for thread in threads:
@@ -423,6 +425,20 @@ class Faults(KubeCase):
         report, _, _, seconds = self.look(config)
         self.assertIn("refused: nothing listens there", self.reasons(report))
         self.assertLess(seconds, 30)
+
+    def test_ctrl_c_ends_a_list_that_hangs(self):
+        asked, over = threading.Event(), threading.Event()
+        self.addCleanup(over.set)
+
+        def hang(request):
+            asked.set()
+            over.wait(self.patience)
+            return True
+
+        _, _, _, seconds = self.look(self.config_of(self.only("/nodes", hang)), expect=130, interrupt=asked)
+        self.assertEqual(self.observation("nodes")["error"]["code"], "interrupted")
+        self.assertEqual(self.observation("rayClusters")["state"], "seen")
+        self.assertLess(seconds, 25)
 
     def test_no_credential_over_plain_http(self):
         config = self.write("kubeconfig", kubeconfig("http://192.0.2.1:8080", {"token": TOKEN}))

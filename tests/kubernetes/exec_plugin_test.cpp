@@ -73,7 +73,6 @@ TEST_CASE("exec plugin: a token, a certificate, a time") {
 }
 
 TEST_CASE("exec plugin: an answer that is none is named and not shown") {
-  const std::string s = "s3cret";
   for (const auto& [answer, needle] :
        {std::pair{std::string("s3cret"), "no JSON"},
         {std::string(R"({"kind": "Secret", "status": {"token": "s3cret"}})"), "no ExecCredential"},
