@@ -116,8 +116,8 @@ struct PairMeasurement {
 
 /// One row as nccl-tests prints it, for one placement.
 struct CollectiveMeasurement {
-  std::string
-      collective;  ///< "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"
+  /// "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv".
+  std::string collective;
   std::string type;
   std::string op;  ///< empty when nothing is reduced
   bool in_place = false;
