@@ -24,7 +24,7 @@ struct FabricRows {
 /// Of the step kind `fabric-pairs` or `fabric-collectives`.
 FabricRows FabricRowsOf(const RankRun& run,
                         std::vector<ExperimentResult<FabricExperiment>> RankObservations::*kind);
-FabricRows FabricRowsOf(const std::vector<RankResult<FabricExperiment>>& ranks);
+FabricRows FabricRowsOf(const std::vector<RankResult<FabricExperiment>>& results);
 
 /// Distinct pairs of ranks among the rows.
 std::int64_t CountPairs(const FabricRows& rows);
