@@ -112,9 +112,8 @@ class KubeCase(Case):
         return self.write(name, kubeconfig(cluster.pop("server", server.url), user or {"token": TOKEN}, **cluster))
 
     def look(self, config, *arguments, expect=INCOMPLETE, env=None, name="out", interrupt=None):
-        """(report, stderr, peak bytes, seconds) of a run over the live cluster."""
+        """(report, stderr, peak bytes) of a run over the live cluster; one that needs more than `patience` is killed, and fails."""
         out = self.dir / f"{name}-{len(list(self.dir.iterdir()))}"
-        started = time.monotonic()
         process = subprocess.Popen([str(DLC_CHECK), "cluster", "--only", "image,gpu,nccl", "--kubeconfig", str(config), "--image", f"oci:{EXAMPLE / 'image'}",
                                     "--policy", str(EXAMPLE / "policy.yaml"), "--no-sign", "--format", "json", "--out", str(out), *map(str, arguments)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env or self.env, cwd=self.dir)
@@ -136,7 +135,7 @@ class KubeCase(Case):
         self.assertEqual(process.returncode, expect, texts["err"] + texts["out"][-2000:])
         self.assert_no_secret(texts, out)
         self.out = out
-        return json.loads(texts["out"]) if texts["out"] else {}, texts["err"], usage.ru_maxrss * 1024, time.monotonic() - started
+        return json.loads(texts["out"]) if texts["out"] else {}, texts["err"], usage.ru_maxrss * 1024
 
     def assert_no_secret(self, texts, out):
         for text in texts.values():
@@ -156,7 +155,7 @@ class KubeCase(Case):
 class Behaves(KubeCase):
     def test_a_whole_look_over_tls_with_a_token(self):
         server = self.api(jobs=True)
-        report, err, _, _ = self.look(self.config_of(server), expect=FAILED)  # for what the RayJob installs
+        report, err, _ = self.look(self.config_of(server), expect=FAILED)  # for what the RayJob installs
         self.assertEqual(self.observation("pods")["state"], "seen")
         self.assertEqual(len(self.observation("nodes")["value"]), 3)
         verdicts = self.findings(report)
@@ -301,7 +300,7 @@ class Faults(KubeCase):
         return self.api(lambda request: part in request.path and answer(request))
 
     def faulty_nodes(self, answer, *needles, state="error", **look):
-        report, err, peak, seconds = self.look(self.config_of(self.only("/nodes", answer)), **look)
+        report, err, peak = self.look(self.config_of(self.only("/nodes", answer)), **look)
         nodes = self.observation("nodes")
         self.assertEqual(nodes["state"], state, nodes)
         for needle in needles:
@@ -309,7 +308,6 @@ class Faults(KubeCase):
         self.assertEqual(self.observation("pods")["state"], "seen")
         self.assertIn("nodes", self.reasons(report))
         self.assertLess(peak, 200 * MEGABYTE)
-        self.assertLess(seconds, 60)
 
     def test_401(self):
         self.faulty_nodes(lambda r: json_reply(r, 401, status(401, "Unauthorized")), "does not accept the credential", "user 'someone'")
@@ -422,9 +420,8 @@ class Faults(KubeCase):
         server = self.api()
         config = self.config_of(server)
         server.close()
-        report, _, _, seconds = self.look(config)
+        report, *_ = self.look(config)
         self.assertIn("refused: nothing listens there", self.reasons(report))
-        self.assertLess(seconds, 30)
 
     def test_ctrl_c_ends_a_list_that_hangs(self):
         asked, over = threading.Event(), threading.Event()
@@ -435,10 +432,9 @@ class Faults(KubeCase):
             over.wait(self.patience)
             return True
 
-        _, _, _, seconds = self.look(self.config_of(self.only("/nodes", hang)), expect=130, interrupt=asked)
+        self.look(self.config_of(self.only("/nodes", hang)), expect=130, interrupt=asked)
         self.assertEqual(self.observation("nodes")["error"]["code"], "interrupted")
         self.assertEqual(self.observation("rayClusters")["state"], "seen")
-        self.assertLess(seconds, 25)
 
     def test_no_credential_over_plain_http(self):
         config = self.write("kubeconfig", kubeconfig("http://192.0.2.1:8080", {"token": TOKEN}))

@@ -81,8 +81,8 @@ class KubeServer:
         return self
 
     def spawn(self, name, *arguments):
-        log = open(self.dir / f"{name}.log", "wb")
-        self.processes.append(subprocess.Popen([str(pathlib.Path(ASSETS) / name), *map(str, arguments)], stdout=log, stderr=log, start_new_session=True))
+        with open(self.dir / f"{name}.log", "wb") as log:
+            self.processes.append(subprocess.Popen([str(pathlib.Path(ASSETS) / name), *map(str, arguments)], stdout=log, stderr=log, start_new_session=True))
 
     def await_ready(self):
         self.await_answer("/readyz")

@@ -87,11 +87,10 @@ class Reads(KubeCase):
         node = json.loads((EXAMPLE / "nodes.json").read_text())["items"][1]
         SERVER.create_all([("/api/v1/nodes", {**node, "metadata": {**node["metadata"], "name": f"many-{i}"}}, None) for i in range(1000)])
         try:
-            _, _, peak, seconds = self.look(SERVER.kubeconfig())
+            _, _, peak = self.look(SERVER.kubeconfig())
             self.assertEqual(len(self.observation("nodes")["value"]), 1003)
             self.assertEqual([one["pages"] for one in self.observation("apiServer")["lists"] if one["path"] == "/api/v1/nodes"], [3])
             self.assertLess(peak, 200 * MEGABYTE)
-            self.assertLess(seconds, 60)
         finally:
             for i in range(1000):
                 SERVER.request("DELETE", f"/api/v1/nodes/many-{i}")
@@ -306,12 +305,11 @@ if [ "$(wc -l <{self.dir}/runs)" -eq 7 ]; then echo now >{ask}; read answer <{do
 printf '{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{{"token":"%s","expirationTimestamp":"2020-01-01T00:00:00Z"}}}}' {server.token('admin')}
 """).chmod(0o755)
         user = {"exec": {"command": str(self.dir / "plugin"), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}}
-        report, err, _, seconds = self.look(server.kubeconfig(name="dying", **user))
+        report, *_ = self.look(server.kubeconfig(name="dying", **user))
         self.assertEqual(self.observation("rayClusters")["state"], "seen")
         for name in ("pods", "nodes"):
             self.assertEqual(self.observation(name)["state"], "error")
             self.assertIn("127.0.0.1", self.observation(name)["error"]["message"])
-        self.assertLess(seconds, 60)
         self.assertEqual([rule for rule, found in self.findings(report).items() if rule.startswith(("image-digest/pod", "image-digest/one")) and any(v != "unknown" for v, _ in found)], [])
 
 
