@@ -104,14 +104,7 @@ void JudgePairData(Context& context) {
 }
 
 void JudgeCollectiveData(Context& context) {
-  std::int64_t wrong = 0;
-  std::int64_t checked = 0;
-  for (const CollectiveMeasurement& row : context.collectives.collectives) {
-    for (const std::int64_t of_rank : row.wrong) {
-      wrong += of_rank;
-    }
-    checked += row.checked_elements;
-  }
+  const auto [wrong, checked] = CheckedElements(context.collectives.collectives);
   const char* source = "observation:nccl_ranks.fabric_collectives";
   JudgeData(context, kCollectives, context.collectives,
             WrongCollectivesText(context.run, context.collectives),
@@ -141,18 +134,6 @@ std::pair<std::string, std::string> Dialect(const NodeFabric& node) {
   const std::string id =
       library.build_id.empty() ? "" : " (" + library.build_id.substr(0, 12) + ")";
   return {"libfabric " + library.version + id, names.empty() ? "no provider" : names};
-}
-
-/// "rank 2 on pod-2: libfabric 1.18; ranks 0 and 1: libfabric 1.17", the few first.
-std::string GroupsText(const RankRun& run, const std::map<std::string, std::vector<int>>& groups) {
-  std::vector<std::pair<std::string, std::vector<int>>> sorted(groups.begin(), groups.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  std::string text;
-  for (const auto& [what, ranks] : sorted) {
-    text += (text.empty() ? "" : "; ") + RankNames(run, ranks) + ": " + what;
-  }
-  return text;
 }
 
 void JudgeSameLibrary(Context& context) {

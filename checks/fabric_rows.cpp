@@ -1,6 +1,7 @@
 #include "checks/fabric_rows.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -101,6 +102,17 @@ std::int64_t CountPairs(const FabricRows& rows) {
     pairs.insert({pair.rank_a, pair.rank_b});
   }
   return static_cast<std::int64_t>(pairs.size());
+}
+
+std::pair<std::int64_t, std::int64_t> CheckedElements(
+    const std::vector<CollectiveMeasurement>& rows) {
+  std::int64_t wrong = 0;
+  std::int64_t checked = 0;
+  for (const CollectiveMeasurement& row : rows) {
+    wrong = std::accumulate(row.wrong.begin(), row.wrong.end(), wrong);
+    checked += row.checked_elements;
+  }
+  return {wrong, checked};
 }
 
 std::set<int> RanksThatWait(const FabricRows& rows) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checks/rank_results.h"
@@ -28,6 +29,9 @@ FabricRows FabricRowsOf(const std::vector<RankResult<FabricExperiment>>& results
 
 /// Distinct pairs of ranks among the rows.
 std::int64_t CountPairs(const FabricRows& rows);
+/// Elements of all rows and ranks: how many were wrong, and how many were compared.
+std::pair<std::int64_t, std::int64_t> CheckedElements(
+    const std::vector<CollectiveMeasurement>& rows);
 /// Ranks on a machine with more ranks than CPUs that they may use.
 std::set<int> RanksThatWait(const FabricRows& rows);
 /// "net on eth0 (provider 117.0, libfabric 1.17)" of every rank; those that differ with their

@@ -112,11 +112,8 @@ void JudgeStarts(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
 }
 
 Observed<std::string> LibcudaVersion(const CudaView& cuda) {
-  if (cuda.library.failed()) {
-    return cuda.library.error();
-  }
   if (!cuda.library.seen()) {
-    return cuda.library.why_not();
+    return UnseenAs<std::string>(cuda.library);
   }
   if (!IsDriverVersion(cuda.library.value().version)) {
     return Error{ErrorCode::kUnavailable,
@@ -346,28 +343,20 @@ struct UnseenDriver {
   Observed<std::string> why;
 };
 
-template <class T>
-UnseenDriver UnseenOf(const GpuRankView& rank, const Observed<T>& observed) {
-  if (observed.failed()) {
-    return {&rank, observed.error()};
-  }
-  return {&rank, observed.why_not()};
-}
-
 UnseenDriver FirstUnseenDriver(const std::vector<GpuRankView>& ranks) {
   for (const GpuRankView& rank : ranks) {
     if (!rank.node.seen()) {
-      return UnseenOf(rank, rank.node);
+      return {&rank, UnseenAs<std::string>(rank.node)};
     }
     const GpuNode& node = rank.node.value();
     if (rank.allotted == 0 && CudaUseOf(node) == CudaUse::kNone) {
       continue;  // it needs no driver
     }
     if (!node.kernel_module.seen()) {
-      return UnseenOf(rank, node.kernel_module);
+      return {&rank, UnseenAs<std::string>(node.kernel_module)};
     }
     if (!node.cuda.driver_version.seen()) {
-      return UnseenOf(rank, node.cuda.driver_version);
+      return {&rank, UnseenAs<std::string>(node.cuda.driver_version)};
     }
   }
   return {};

@@ -61,9 +61,7 @@ void FindType(Context& context) {
   const auto types = InstanceTypesOfPods(context.observations.cluster);
   std::set<std::string> names;
   for (const RankReport& report : context.run.ranks) {
-    const RankObservations* seen = report.seen.get();
-    const auto type = seen == nullptr ? types.end() : types.find(seen->facts.host);
-    names.insert(type == types.end() ? "" : type->second);
+    names.insert(TypeOfRank(types, report));
   }
   if (names.size() == 1) {
     context.type_name = *names.begin();
@@ -199,7 +197,7 @@ void JudgePlausible(Context& context) {
     return;
   }
   context.judge.NotApplicable(kPlausible, subject,
-                              context.type == nullptr
+                              context.type == nullptr || context.type->line_rate_gbps <= 0
                                   ? "the instance type's line rate is not known"
                                   : "no row of ranks on several machines was measured");
 }
@@ -264,7 +262,7 @@ std::vector<Finding> JudgeNcclBandwidth(const Observations& observations, const 
   const RankRun& run = observations.nccl_ranks.value();
   Context context{observations, run, policy, NcclStepsOf(run), nullptr, "", std::move(judge)};
   FindType(context);
-  JudgeNoSteps(run, context.steps, kNcclBusBandwidth, context.judge);
+  JudgeNoOwnSteps(run, context.steps, kNcclBusBandwidth, context.judge);
   for (const NcclBandwidthLimit& limit : policy.nccl.min_bus_bandwidth) {
     DecideLimit(context, limit);
   }

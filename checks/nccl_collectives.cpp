@@ -75,14 +75,7 @@ std::string Joined(const std::vector<std::string>& words) {
 }
 
 void JudgeResults(Context& context, const NcclStep& step) {
-  std::int64_t wrong = 0;
-  std::int64_t checked = 0;
-  for (const CollectiveMeasurement& row : step.rows.collectives) {
-    for (const std::int64_t of_rank : row.wrong) {
-      wrong += of_rank;
-    }
-    checked += row.checked_elements;
-  }
+  const auto [wrong, checked] = CheckedElements(step.rows.collectives);
   const std::string text = WrongCollectivesText(context.run, step.rows);
   // A wrong element is wrong, however early the run ended; right ones are all only if it ended
   // well.
@@ -205,20 +198,6 @@ Alike Compare(const NcclStep& step, Value value) {
   return alike;
 }
 
-/// The odd ones first: "rank 2 on pod-2: 2.26.5; ranks 0 and 1: 2.28.9".
-std::string AlikeText(const RankRun& run, const Alike& alike) {
-  std::vector<std::pair<std::string, std::vector<int>>> groups(alike.ranks_by_value.begin(),
-                                                               alike.ranks_by_value.end());
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  std::string text;
-  for (const auto& [what, ranks] : groups) {
-    text += (text.empty() ? "" : "; ") + (groups.size() == 1 ? "" : RankNames(run, ranks) + ": ") +
-            (what.empty() ? "none" : what);
-  }
-  return text;
-}
-
 void DecideAlike(Context& context, const NcclStep& step, std::string_view rule, const char* metric,
                  const char* what, const Alike& alike) {
   if (alike.ranks_by_value.size() < 2 && alike.unseen != nullptr) {
@@ -234,7 +213,8 @@ void DecideAlike(Context& context, const NcclStep& step, std::string_view rule, 
     return;
   }
   finding.expected = std::string("the same ") + what + " on every rank";
-  finding.actual = AlikeText(context.run, alike);
+  finding.actual = alike.ranks_by_value.size() == 1 ? alike.ranks_by_value.begin()->first
+                                                    : GroupsText(context.run, alike.ranks_by_value);
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message = finding.actual;
   }
@@ -246,24 +226,30 @@ std::string LibraryText(const NcclExperiment& seen) {
          (nccl.file.seen() ? ShortDigest(nccl.file.value()) : "not hashed") + ")";
 }
 
+std::string SettingsText(const NcclExperiment& seen) {
+  const std::string settings = SharedNcclSettings(seen.settings);
+  return settings.empty() ? "none" : settings;
+}
+
+/// A rank whose copy could not be hashed: its file may be another, whatever its version.
+const RankResult<NcclExperiment>* FirstNotHashed(const NcclStep& step) {
+  const auto it = std::find_if(step.ranks.begin(), step.ranks.end(), [](const auto& rank) {
+    return rank.seen.seen() && !rank.seen.value().library.file.seen();
+  });
+  return it == step.ranks.end() ? nullptr : &*it;
+}
+
 void JudgeSame(Context& context, const NcclStep& step) {
-  Alike library = Compare(step, LibraryText);
-  for (const auto& rank : step.ranks) {
-    // A file that could not be read may be another.
-    if (rank.seen.seen() && !rank.seen.value().library.file.seen() &&
-        library.ranks_by_value.size() == 1 && step.ranks.size() > 1) {
-      context.judge.Unseen(kSameNccl, SubjectOf(step), "the library's file on " + rank.name,
-                           rank.seen.value().library.file);
-      library.ranks_by_value.clear();
-      break;
-    }
-  }
-  if (!library.ranks_by_value.empty() || library.unseen != nullptr) {
+  const Alike library = Compare(step, LibraryText);
+  const RankResult<NcclExperiment>* not_hashed = FirstNotHashed(step);
+  if (not_hashed != nullptr && library.ranks_by_value.size() == 1 && step.ranks.size() > 1) {
+    context.judge.Unseen(kSameNccl, SubjectOf(step), "the library's file on " + not_hashed->name,
+                         not_hashed->seen.value().library.file);
+  } else {
     DecideAlike(context, step, kSameNccl, "different copies of NCCL", "NCCL", library);
   }
-  DecideAlike(
-      context, step, kSameSettings, "different settings", "settings",
-      Compare(step, [](const NcclExperiment& seen) { return SharedNcclSettings(seen.settings); }));
+  DecideAlike(context, step, kSameSettings, "different settings", "settings",
+              Compare(step, SettingsText));
 }
 
 void JudgeKnownProblems(Context& context, const NcclStep& step) {
@@ -299,7 +285,7 @@ std::vector<Finding> JudgeNcclCollectives(const Observations& observations, cons
   }
   const RankRun& run = observations.nccl_ranks.value();
   Context context{run, policy, NcclStepsOf(run), std::move(judge)};
-  JudgeNoSteps(run, context.steps, kRightResults, context.judge);
+  JudgeNoOwnSteps(run, context.steps, kRightResults, context.judge);
   std::set<std::string> types;
   for (const NcclStep* step : AsTheJob(context.steps)) {
     JudgeResults(context, *step);
@@ -307,7 +293,7 @@ std::vector<Finding> JudgeNcclCollectives(const Observations& observations, cons
     types.insert(step->Type());
   }
   for (const std::string& type : policy.nccl.types) {
-    if (!types.contains(type) && !types.contains("") && !types.empty()) {
+    if (!types.empty() && !types.contains(type) && !types.contains("")) {
       context.judge.Unknown(kCompletes, {"run", type},
                             {"not-looked-at", "the ranks were not asked for " + type, ""});
     }

@@ -68,29 +68,16 @@ const NcclLoggedCommunicator* Widest(const NcclLog& log) {
   return it == log.communicators.end() ? nullptr : &*it;
 }
 
-RankTransport OfLog(const NcclLogFile& file, int ranks, const Policy& policy) {
-  const NcclLoggedCommunicator* own = Widest(file.log);
-  RankTransport one;
-  one.rank = own == nullptr ? -1 : own->rank;
-  one.name =
-      own == nullptr ? file.file : "rank " + std::to_string(own->rank) + " (" + file.file + ")";
-  one.evidence.rank = one.rank;
-  one.evidence.ranks = ranks;
-  one.evidence.log = file.log;
-  one.evidence.efa_sent_bytes = NotLookedAt{"a log tells of no counters", ""};
-  one.evidence.tcp_sent_bytes = NotLookedAt{"a log tells of no counters", ""};
-  one.demand = DemandOf(policy, "", NotLookedAt{"a log tells of no devices", ""});
-  one.verdict = JudgeTransport(one.evidence);
-  return one;
-}
-
-RankTransport WithoutLog(int rank, int ranks, const Policy& policy) {
+RankTransport OfLog(int rank, std::string name, int ranks, Observed<NcclLog> log,
+                    const Policy& policy) {
   RankTransport one;
   one.rank = rank;
-  one.name = "rank " + std::to_string(rank);
+  one.name = std::move(name);
   one.evidence.rank = rank;
   one.evidence.ranks = ranks;
-  one.evidence.log = NotLookedAt{"there is no log of this rank", ""};
+  one.evidence.log = std::move(log);
+  one.evidence.efa_sent_bytes = NotLookedAt{"a log tells of no counters", ""};
+  one.evidence.tcp_sent_bytes = NotLookedAt{"a log tells of no counters", ""};
   one.demand = DemandOf(policy, "", NotLookedAt{"a log tells of no devices", ""});
   one.verdict = JudgeTransport(one.evidence);
   return one;
@@ -168,12 +155,17 @@ void JudgeLoggedTransport(const std::vector<NcclLogFile>& logs, const Policy& po
   std::vector<RankTransport> ranks;
   std::set<int> told;
   for (const NcclLogFile& file : logs) {
-    ranks.push_back(OfLog(file, size, policy));
-    told.insert(ranks.back().rank);
+    const NcclLoggedCommunicator* own = Widest(file.log);
+    const int rank = own == nullptr ? -1 : own->rank;
+    const std::string name =
+        own == nullptr ? file.file : "rank " + std::to_string(rank) + " (" + file.file + ")";
+    ranks.push_back(OfLog(rank, name, size, file.log, policy));
+    told.insert(rank);
   }
   for (int rank = 0; rank < size; ++rank) {
     if (!told.contains(rank)) {
-      ranks.push_back(WithoutLog(rank, size, policy));
+      ranks.push_back(OfLog(rank, "rank " + std::to_string(rank), size,
+                            NotLookedAt{"there is no log of this rank", ""}, policy));
     }
   }
   const Subject subject{"run", "the logs"};

@@ -1,7 +1,6 @@
 #include "checks/nccl_steps.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -42,10 +41,8 @@ RankResult<FabricExperiment> AsFabric(const RankResult<NcclExperiment>& rank) {
   if (const NcclExperiment* seen = rank.seen.get()) {
     same.seen = FabricExperiment{seen->library.library, seen->measured, seen->interfaces_before,
                                  seen->interfaces_after};
-  } else if (rank.seen.failed()) {
-    same.seen = rank.seen.error();
   } else {
-    same.seen = rank.seen.why_not();
+    same.seen = UnseenAs<FabricExperiment>(rank.seen);
   }
   return same;
 }
@@ -91,45 +88,40 @@ int NodesOf(const NcclStep& step) {
   return nodes > 0 ? nodes : static_cast<int>(hosts.size());
 }
 
-/// One network namespace, as all of its ranks read it: the first reading before, the last after.
-struct Namespace {
-  std::map<std::string, std::int64_t> before;
-  std::map<std::string, std::int64_t> after;
+/// A counter that several ranks read: the first reading before, the last after.
+struct Counter {
+  std::optional<std::int64_t> before;
+  std::optional<std::int64_t> after;
+
+  void Before(std::int64_t bytes) { before = std::min(before.value_or(bytes), bytes); }
+  void After(std::int64_t bytes) { after = std::max(after.value_or(bytes), bytes); }
+  /// One that was not there before has counted from 0.
+  std::int64_t Sent() const {
+    return std::max<std::int64_t>(after.value_or(0) - before.value_or(0), 0);
+  }
 };
 
-void Take(const std::vector<InterfaceBytes>& read, bool first,
-          std::map<std::string, std::int64_t>& kept) {
-  for (const InterfaceBytes& one : read) {
-    const auto [it, added] = kept.try_emplace(one.name, one.sent_bytes);
-    if (!added) {
-      it->second =
-          first ? std::min(it->second, one.sent_bytes) : std::max(it->second, one.sent_bytes);
-    }
+/// Why a rank's two readings are not both there, if so.
+template <class T>
+std::optional<Observed<std::int64_t>> WhyUnread(const RankResult<NcclExperiment>& rank,
+                                                Observed<T> NcclExperiment::*before,
+                                                Observed<T> NcclExperiment::*after) {
+  if (!rank.seen.seen()) {
+    return UnseenAs<std::int64_t>(rank.seen);
   }
-}
-
-/// Why a rank's two readings cannot be told from one another, if so.
-std::optional<Observed<std::int64_t>> NoReading(const RankResult<NcclExperiment>& rank) {
-  const NcclExperiment* seen = rank.seen.get();
-  if (seen == nullptr) {
-    return rank.seen.failed() ? Observed<std::int64_t>(rank.seen.error())
-                              : Observed<std::int64_t>(rank.seen.why_not());
-  }
-  for (const auto* reading : {&seen->interfaces_before, &seen->interfaces_after}) {
-    if (reading->failed()) {
-      return Observed<std::int64_t>(reading->error());
-    }
-    if (reading->not_looked_at()) {
-      return Observed<std::int64_t>(reading->why_not());
+  for (const auto reading : {before, after}) {
+    if (const Observed<T>& read = rank.seen.value().*reading; !read.seen()) {
+      return UnseenAs<std::int64_t>(read);
     }
   }
   return std::nullopt;
 }
 
 void CountTcp(const NcclStep& step, NcclTraffic& traffic) {
-  std::map<std::string, Namespace> namespaces;
+  std::map<std::string, std::map<std::string, Counter>> namespaces;  // their interfaces by name
   for (const auto& rank : step.ranks) {
-    if (auto why = NoReading(rank)) {
+    if (auto why = WhyUnread(rank, &NcclExperiment::interfaces_before,
+                             &NcclExperiment::interfaces_after)) {
       traffic.tcp_sent_bytes = std::move(*why);
       return;
     }
@@ -138,71 +130,54 @@ void CountTcp(const NcclStep& step, NcclTraffic& traffic) {
       traffic.tcp_sent_bytes = NotLookedAt{rank.name + " did not say where it is", ""};
       return;
     }
-    Namespace& own = namespaces[place->second.boot_id + " " + place->second.network_namespace];
-    Take(rank.seen.value().interfaces_before.value(), true, own.before);
-    Take(rank.seen.value().interfaces_after.value(), false, own.after);
+    auto& own = namespaces[place->second.boot_id + " " + place->second.network_namespace];
+    for (const InterfaceBytes& one : rank.seen.value().interfaces_before.value()) {
+      own[one.name].Before(one.sent_bytes);
+    }
+    for (const InterfaceBytes& one : rank.seen.value().interfaces_after.value()) {
+      own[one.name].After(one.sent_bytes);
+    }
   }
   traffic.loopback_counts = traffic.nodes > static_cast<int>(namespaces.size());
   std::int64_t sent = 0;
-  for (const auto& [name, own] : namespaces) {
-    for (const auto& [interface, after] : own.after) {
-      const auto before = own.before.find(interface);
-      const std::int64_t delta =
-          after - (before == own.before.end() ? std::int64_t{0} : before->second);
+  for (const auto& [name, interfaces] : namespaces) {
+    for (const auto& [interface, counter] : interfaces) {
       if (interface != "lo") {
-        sent += std::max<std::int64_t>(delta, 0);
+        sent += counter.Sent();
       } else if (traffic.loopback_counts) {
-        traffic.loopback_sent_bytes += std::max<std::int64_t>(delta, 0);
+        traffic.loopback_sent_bytes += counter.Sent();
       }
     }
   }
   traffic.tcp_sent_bytes = sent;
 }
 
-/// Why a rank's EFA counters cannot be told, if so.
-std::optional<Observed<std::int64_t>> NoCounters(const RankResult<NcclExperiment>& rank) {
-  const NcclExperiment* seen = rank.seen.get();
-  if (seen == nullptr) {
-    return NoReading(rank);
-  }
-  for (const auto* reading : {&seen->efa_counters_before, &seen->efa_counters_after}) {
-    if (reading->failed()) {
-      return Observed<std::int64_t>(reading->error());
-    }
-    if (reading->not_looked_at()) {
-      return Observed<std::int64_t>(reading->why_not());
-    }
-  }
-  return std::nullopt;
-}
-
-/// A device counts once, however many ranks see it: the first reading before, the last after.
+/// A device counts once, however many ranks see it.
 void CountEfa(const NcclStep& step, NcclTraffic& traffic) {
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> sent;  // by machine and device
+  std::map<std::string, Counter> devices;  // by machine and name
   for (const auto& rank : step.ranks) {
-    if (auto why = NoCounters(rank)) {
+    if (auto why = WhyUnread(rank, &NcclExperiment::efa_counters_before,
+                             &NcclExperiment::efa_counters_after)) {
       traffic.efa_sent_bytes = std::move(*why);
       return;
     }
     const NcclExperiment& seen = rank.seen.value();
     for (const EfaPortCounters& port : seen.efa_counters_before.value()) {
-      const auto [it, added] = sent.try_emplace(rank.node + " " + port.device, port.sent_bytes, 0);
-      it->second.first = std::min(it->second.first, port.sent_bytes);
+      devices[rank.node + " " + port.device].Before(port.sent_bytes);
     }
     for (const EfaPortCounters& port : seen.efa_counters_after.value()) {
-      const auto it = sent.find(rank.node + " " + port.device);
-      if (it == sent.end()) {
-        traffic.efa_sent_bytes = NotLookedAt{port.device + " was not there before", ""};
-        return;
-      }
-      it->second.second = std::max(it->second.second, port.sent_bytes);
+      devices[rank.node + " " + port.device].After(port.sent_bytes);
     }
   }
-  std::int64_t bytes = 0;
-  for (const auto& [device, reading] : sent) {
-    bytes += std::max<std::int64_t>(reading.second - reading.first, 0);
+  std::int64_t sent = 0;
+  for (const auto& [device, counter] : devices) {
+    if (!counter.before) {
+      traffic.efa_sent_bytes = NotLookedAt{device + " was not there before", ""};
+      return;
+    }
+    sent += counter.Sent();
   }
-  traffic.efa_sent_bytes = bytes;
+  traffic.efa_sent_bytes = sent;
 }
 
 }  // namespace
@@ -242,38 +217,21 @@ NcclTraffic TrafficOf(const NcclStep& step) {
 
 bool JudgeWithoutNccl(const Observations& observations, const Policy& policy, std::string_view rule,
                       bool demanded, Judge& judge) {
-  const Subject subject{"run", "ranks"};
-  const Observed<RankRun>& ranks = observations.nccl_ranks;
   const bool required = demanded || policy.nccl.measure == "required";
   if (policy.nccl.measure == "no" || (policy.gpu.devices == "no" && !required)) {
-    judge.NotApplicable(rule, subject,
+    judge.NotApplicable(rule, {"run", "ranks"},
                         policy.nccl.measure == "no"
                             ? "the policy asks for no collectives of NCCL (nccl.measure: no)"
                             : "the policy asks for no GPU (gpu.devices: no)");
     return true;
   }
-  const bool not_asked =
-      ranks.not_looked_at() && ranks.why_not().blocked_by.empty() && !observations.run.interrupted;
-  if (not_asked && !required) {
-    judge.NotApplicable(rule, subject,
-                        "no ranks ran (" + ranks.why_not().reason +
-                            "), and the policy demands nothing that they would show");
-    return true;
-  }
-  if (!ranks.seen()) {
-    judge.Unseen(rule, subject, "what NCCL does on the ranks", ranks);
-    return true;
-  }
-  if (ranks.value().ranks.empty()) {
-    judge.Unknown(rule, subject, {"not-looked-at", "the run had no ranks", ""});
-    return true;
-  }
-  return false;
+  return JudgeWithoutRanks(observations, observations.nccl_ranks, rule,
+                           "what NCCL does on the ranks", required ? "" : kNothingDemanded, judge);
 }
 
-void JudgeNoSteps(const RankRun& run, const std::vector<NcclStep>& steps, std::string_view rule,
-                  Judge& judge) {
-  if (!steps.empty()) {
+void JudgeNoOwnSteps(const RankRun& run, const std::vector<NcclStep>& steps, std::string_view rule,
+                     Judge& judge) {
+  if (!AsTheJob(steps).empty()) {
     return;
   }
   const Subject subject{"run", "ranks"};
@@ -284,7 +242,8 @@ void JudgeNoSteps(const RankRun& run, const std::vector<NcclStep>& steps, std::s
     }
   }
   judge.Unknown(rule, subject,
-                {"not-looked-at", "the ranks were not asked to run collectives of NCCL", ""});
+                {"not-looked-at",
+                 "the ranks were not asked to run collectives of NCCL as the job would", ""});
 }
 
 }  // namespace dlc

@@ -49,8 +49,8 @@ NcclTraffic TrafficOf(const NcclStep& step);
 bool JudgeWithoutNccl(const Observations& observations, const Policy& policy, std::string_view rule,
                       bool demanded, Judge& judge);
 
-/// If the ranks ran no step at all, a finding that says why.
-void JudgeNoSteps(const RankRun& run, const std::vector<NcclStep>& steps, std::string_view rule,
-                  Judge& judge);
+/// If the ranks ran no step as the job would, a finding that says why.
+void JudgeNoOwnSteps(const RankRun& run, const std::vector<NcclStep>& steps, std::string_view rule,
+                     Judge& judge);
 
 }  // namespace dlc

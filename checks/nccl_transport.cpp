@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/nccl_levels.h"
 #include "checks/nccl_steps.h"
+#include "checks/pod_devices.h"
 #include "checks/transport_demand.h"
 #include "checks/wording.h"
 
@@ -62,18 +63,8 @@ Observed<NodeFabric> FabricOf(const RankReport& report) {
   return seen->fabric_node.front().seen;
 }
 
-std::string TypeOf(const Context& context, const RankReport& report) {
-  const RankObservations* seen = report.seen.get();
-  const auto type = seen == nullptr ? context.types.end() : context.types.find(seen->facts.host);
-  return type == context.types.end() ? "" : type->second;
-}
-
 Observed<NcclLog> LogOf(const RankResult<NcclExperiment>& rank) {
-  if (const NcclExperiment* seen = rank.seen.get()) {
-    return seen->log;
-  }
-  return rank.seen.failed() ? Observed<NcclLog>(rank.seen.error())
-                            : Observed<NcclLog>(rank.seen.why_not());
+  return rank.seen.seen() ? rank.seen.value().log : UnseenAs<NcclLog>(rank.seen);
 }
 
 std::vector<RankTransport> TransportsOf(const Context& context, const NcclStep& step,
@@ -84,7 +75,7 @@ std::vector<RankTransport> TransportsOf(const Context& context, const NcclStep& 
     RankTransport one;
     one.rank = rank.rank;
     one.name = rank.name;
-    one.type = TypeOf(context, context.run.ranks[i]);
+    one.type = TypeOfRank(context.types, context.run.ranks[i]);
     one.evidence.rank = rank.rank;
     one.evidence.ranks = context.run.size;
     one.evidence.log = LogOf(rank);
@@ -188,7 +179,7 @@ void JudgeForced(Context& context, const NcclStep& step) {
       kForced, subject,
       {{"ranks where NCCL did not start or stopped", Op::kSubset, std::vector<std::string>{},
         stopped, "", "observation:nccl_ranks.nccl_collectives"},
-       {"rows measured", Op::kGe, std::int64_t{stopped.empty() ? 1 : 0},
+       {"rows measured", Op::kGe, std::int64_t{1},
         static_cast<std::int64_t>(step.rows.collectives.size()), "",
         "observation:nccl_ranks.nccl_collectives"}});
   finding.expected = "NCCL starts and runs an operation on every rank";
@@ -216,7 +207,7 @@ std::vector<Finding> JudgeNcclTransport(const Observations& observations, const 
   Context context{observations,     run,
                   policy,           InstanceTypesOfPods(observations.cluster),
                   NcclStepsOf(run), std::move(judge)};
-  JudgeNoSteps(run, context.steps, kTransportLevel, context.judge);
+  JudgeNoOwnSteps(run, context.steps, kTransportLevel, context.judge);
   for (const NcclStep* step : AsTheJob(context.steps)) {
     const NcclTraffic traffic = TrafficOf(*step);
     const auto ranks = TransportsOf(context, *step, traffic);

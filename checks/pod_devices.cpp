@@ -29,12 +29,6 @@ bool IsEfa(const RdmaDevice& device) {
   return device.pci_vendor == "1d0f" && device.pci_device.starts_with("efa");
 }
 
-std::int64_t UsableDevices(const NodeFabric& node) {
-  return std::count_if(
-      node.rdma_devices.begin(), node.rdma_devices.end(),
-      [](const RdmaDevice& device) { return IsEfa(device) && device.uverbs_usable; });
-}
-
 /// PCI ids, and why a device cannot be used.
 std::vector<std::string> DeviceNotes(const NodeFabric& node) {
   std::vector<std::string> notes;
@@ -155,7 +149,7 @@ void JudgeInstaller(PodView& pod) {
 }
 
 void JudgePod(PodView& pod) {
-  const std::int64_t usable = UsableDevices(pod.node);
+  const std::int64_t usable = UsableEfaDevices(pod.node);
   if (const auto wanted = DevicesWanted(pod, usable)) {
     Finding& finding = pod.judge.Decide(kDevicesInPod, pod.subject, {*wanted});
     finding.notes = DeviceNotes(pod.node);
@@ -174,6 +168,12 @@ std::string HostOf(const RankReport& report) {
 }
 
 }  // namespace
+
+std::int64_t UsableEfaDevices(const NodeFabric& node) {
+  return std::count_if(
+      node.rdma_devices.begin(), node.rdma_devices.end(),
+      [](const RdmaDevice& device) { return IsEfa(device) && device.uverbs_usable; });
+}
 
 void JudgePodDevices(const Observations& observations, const Policy& policy,
                      const std::vector<RayClusterView>& views, Judge& judge) {

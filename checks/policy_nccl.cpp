@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checks/wording.h"
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
@@ -15,21 +16,10 @@ constexpr double kMostRate = 1e18;
 /// More than the line carries has no meaning as a demand.
 constexpr double kLeastShare = 0.001;
 
-const std::vector<std::string> kCollectives = {"all_reduce", "all_gather", "reduce_scatter",
-                                               "broadcast", "send_recv"};
-const std::vector<std::string> kTypes = {"float32", "bfloat16"};
 const std::vector<std::string> kLevels = {"EFA_PROVEN", "EFA_LOGGED", "any"};
 
 Error NotInNccl(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
-}
-
-std::string Listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text;
 }
 
 /// A list of distinct words, each of them one that is known; an empty list is a mistake.
@@ -42,7 +32,8 @@ void ReadWords(StrictMap& map, std::string_view key, const std::vector<std::stri
     }
     for (auto word = out.begin(); word != out.end(); ++word) {
       if (std::find(allowed.begin(), allowed.end(), *word) == allowed.end()) {
-        return NotInNccl("must be of " + Listed(allowed) + ", not '" + *word + "'");
+        return NotInNccl("must be of " + NameSome(allowed, allowed.size()) + ", not '" + *word +
+                         "'");
       }
       if (std::find(out.begin(), word, *word) != word) {
         return NotInNccl("is '" + *word + "' twice");
@@ -63,8 +54,8 @@ class NcclPolicyReader {
     map.Choice("transport", nccl_.transport, kLevels);
     map.Each("transportByInstanceType", [this](const DocNode& types) { return ByType(types); });
     map.Choice("gpuDirect", nccl_.gpu_direct, {"required", "by-instance-type", "no"});
-    ReadWords(map, "collectives", kCollectives, nccl_.collectives);
-    ReadWords(map, "types", kTypes, nccl_.types);
+    ReadWords(map, "collectives", all_.collectives, nccl_.collectives);
+    ReadWords(map, "types", all_.types, nccl_.types);
     map.Items("sizes", [this](const DocNode& size) { return Size(size); });
     map.Bool("tcpControl", nccl_.tcp_control);
     map.Items("minBusBandwidth", [this](const DocNode& limit) { return Limit(limit); });
@@ -81,12 +72,9 @@ class NcclPolicyReader {
     return map.Finish();
   }
 
-  Result<std::int64_t> Bytes(const DocNode& node) const {
-    const bool digits = node.IsScalar() && !node.text.empty() && node.text.size() < 12 &&
-                        std::all_of(node.text.begin(), node.text.end(),
-                                    [](char c) { return c >= '0' && c <= '9'; });
-    const std::int64_t bytes = digits ? std::stoll(node.text) : 0;
-    if (bytes < 1 || bytes > kMostBytes) {
+  static Result<std::int64_t> Bytes(const DocNode& node) {
+    const auto bytes = node.AsInt();
+    if (!bytes || *bytes < 1 || *bytes > kMostBytes) {
       return NotInNccl("must be a whole number of bytes, 1 to " + std::to_string(kMostBytes) +
                        ", not " + node.Describe());
     }
@@ -116,8 +104,8 @@ class NcclPolicyReader {
     NcclBandwidthLimit limit;
     limit.type = "float32";
     map.Require("collective");
-    map.Choice("collective", limit.collective, kCollectives);
-    map.Choice("type", limit.type, kTypes);
+    map.Choice("collective", limit.collective, all_.collectives);
+    map.Choice("type", limit.type, all_.types);
     map.Require("sizeBytes");
     map.Each("sizeBytes", [&](const DocNode& size) -> Result<void> {
       const auto bytes = Bytes(size);
@@ -167,6 +155,7 @@ class NcclPolicyReader {
     });
   }
 
+  const NcclPolicy all_;  ///< of its lists the defaults hold all that there is
   std::string file_;
   std::string where_;
   NcclPolicy& nccl_;

@@ -26,6 +26,17 @@ std::string RankNames(const RankRun& run, const std::vector<int>& ranks) {
   return text;
 }
 
+std::string GroupsText(const RankRun& run, const std::map<std::string, std::vector<int>>& groups) {
+  std::vector<std::pair<std::string, std::vector<int>>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::string text;
+  for (const auto& [what, ranks] : sorted) {
+    text += (text.empty() ? "" : "; ") + RankNames(run, ranks) + ": " + what;
+  }
+  return text;
+}
+
 bool JudgeWithoutRanks(const Observations& observations, const Observed<RankRun>& ranks,
                        std::string_view rule, std::string_view what, std::string_view if_not_asked,
                        Judge& judge) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,15 +49,17 @@ std::vector<RankResult<T>> ResultsOf(const RankRun& run,
         result.seen = own->seen;
         result.end = own->end;
       }
-    } else if (report.seen.failed()) {
-      result.seen = report.seen.error();
     } else {
-      result.seen = report.seen.why_not();
+      result.seen = UnseenAs<T>(report.seen);
     }
     results.push_back(std::move(result));
   }
   return results;
 }
+
+/// Ranks by what they have in common, the fewest first, for they are the odd ones: "rank 2 on
+/// pod-2: NCCL 2.26.5; ranks 0 and 1: NCCL 2.28.9".
+std::string GroupsText(const RankRun& run, const std::map<std::string, std::vector<int>>& groups);
 
 /// For JudgeWithoutRanks.
 inline constexpr std::string_view kNothingDemanded =

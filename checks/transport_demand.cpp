@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "checks/instance_types.h"
+#include "checks/node_fit.h"
+#include "checks/pod_devices.h"
 
 namespace dlc {
 namespace {
@@ -102,25 +104,21 @@ std::map<std::string, std::string> InstanceTypesOfPods(const ClusterFacts& facts
   if (pods == nullptr || nodes == nullptr) {
     return types;
   }
-  std::map<std::string, std::string> by_node;
-  for (const Node& node : *nodes) {
-    by_node[node.name] = node.instance_type;
-  }
+  const NodesByName by_name = IndexNodes(*nodes);
   for (const Pod& pod : *pods) {
-    const auto node = by_node.find(pod.node);
-    if (node != by_node.end() && !node->second.empty()) {
-      types[pod.name] = node->second;
+    const auto node = by_name.find(pod.node);
+    if (node != by_name.end() && !node->second->instance_type.empty()) {
+      types[pod.name] = node->second->instance_type;
     }
   }
   return types;
 }
 
-std::int64_t UsableEfaDevices(const NodeFabric& node) {
-  return std::count_if(node.rdma_devices.begin(), node.rdma_devices.end(),
-                       [](const RdmaDevice& device) {
-                         return device.pci_vendor == "1d0f" &&
-                                device.pci_device.starts_with("efa") && device.uverbs_usable;
-                       });
+std::string TypeOfRank(const std::map<std::string, std::string>& types_of_pods,
+                       const RankReport& report) {
+  const RankObservations* seen = report.seen.get();
+  const auto type = seen == nullptr ? types_of_pods.end() : types_of_pods.find(seen->facts.host);
+  return type == types_of_pods.end() ? "" : type->second;
 }
 
 }  // namespace dlc

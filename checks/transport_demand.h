@@ -9,6 +9,7 @@
 #include "probes/observations/cluster.h"
 #include "probes/observations/fabric.h"
 #include "probes/observations/observed.h"
+#include "probes/observations/ranks.h"
 
 namespace dlc {
 
@@ -33,7 +34,8 @@ bool DemandsEfa(const Policy& policy);
 /// Instance types of the nodes that pods run on, by pod name, which is a rank's host name.
 std::map<std::string, std::string> InstanceTypesOfPods(const ClusterFacts& facts);
 
-/// EFA devices that the rank's process can open.
-std::int64_t UsableEfaDevices(const NodeFabric& node);
+/// Empty where it is not known, and for a rank that was lost.
+std::string TypeOfRank(const std::map<std::string, std::string>& types_of_pods,
+                       const RankReport& report);
 
 }  // namespace dlc

@@ -119,9 +119,7 @@ class NcclTestsReader {
         at.Number(out_.library_code);
       }
     } else if (at.SkipPast("# Collective test starting: ")) {
-      std::string_view name = at.Until(" ").substr(0, 64);
-      name.remove_suffix(name.ends_with("_perf") ? 5 : 0);
-      out_.collective = std::string(name == "sendrecv" ? "send_recv" : name);
+      out_.collective = NcclTestsCollective(at.Until(" ").substr(0, 64));
     } else if (at.SkipPast("# Using devices")) {
       ++out_.device_tables;
     } else if (at.SkipPast("# Avg bus bandwidth")) {
@@ -147,6 +145,12 @@ class NcclTestsReader {
 };
 
 }  // namespace
+
+std::string NcclTestsCollective(std::string_view program) {
+  std::string_view name = program.substr(program.rfind('/') + 1);
+  name = name.substr(0, name.find("_perf"));
+  return name == "sendrecv" ? "send_recv" : std::string(name);
+}
 
 NcclTestsOutput ReadNcclTests(std::string_view text) {
   NcclTestsReader reader;

@@ -67,6 +67,10 @@ struct NcclTestsFile {
   bool operator==(const NcclTestsFile&) const = default;
 };
 
+/// Of the program's name, with a path before it or not: "/usr/local/bin/all_reduce_perf_mpi" is
+/// "all_reduce", "sendrecv_perf" is "send_recv" as the observations have it.
+std::string NcclTestsCollective(std::string_view program);
+
 /// Reads the text output of nccl-tests (src/common.cu up to 2.19.6), with mpirun's prefixes and
 /// lines of NCCL among it. By blanks and never by columns, whose widths differ. Never fails.
 NcclTestsOutput ReadNcclTests(std::string_view text);

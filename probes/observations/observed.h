@@ -55,4 +55,11 @@ class Observed {
   std::variant<NotLookedAt, Error, T> state_;
 };
 
+/// Why `observed` was not seen, for what would have been read from it. Precondition:
+/// !observed.seen().
+template <class T, class U>
+Observed<T> UnseenAs(const Observed<U>& observed) {
+  return observed.failed() ? Observed<T>(observed.error()) : Observed<T>(observed.why_not());
+}
+
 }  // namespace dlc

@@ -1,7 +1,6 @@
 #include "probes/control/files/nccl_tests_json.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "probes/control/files/fields.h"
@@ -14,13 +13,6 @@ constexpr double kMicrosecond = 1e-6;
 constexpr double kGigabyte = 1e9;
 constexpr double kNone = -1;
 constexpr std::size_t kMost = 4096;
-
-/// "/usr/local/bin/all_reduce_perf_mpi" -> "all_reduce".
-std::string CollectiveOf(const std::string& program) {
-  std::string name = program.substr(program.rfind('/') + 1);
-  name = name.substr(0, name.find("_perf"));
-  return name == "sendrecv" ? "send_recv" : name;
-}
 
 std::int64_t WholeOf(const Fields& fields, std::string_view key) {
   const double number = fields.Number(key, 0);
@@ -66,7 +58,7 @@ class NcclTestsJsonReader {
 
   NcclTestsOutput Read() {
     const std::vector<std::string> args = root_.TextList("args");
-    out_.collective = args.empty() ? "" : CollectiveOf(args.front());
+    out_.collective = args.empty() ? "" : NcclTestsCollective(args.front());
     out_.version = "-J, file version " + std::to_string(root_.Count("version", 0));
     out_.library_code = root_.Count("nccl_version", 0);
     out_.device_tables = 1;
