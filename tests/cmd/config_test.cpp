@@ -83,6 +83,25 @@ policy: {gpu: {total: 8}}
   CHECK(config.policy->gpu.total == 8);
 }
 
+TEST_CASE("config: a dashboard's address, and no saved answer of it beside") {
+  const Config config = Read(
+      "ray: {address: http://head:8265, ca: ca.pem, timeoutSeconds: 7, podVersions: p.json, "
+      "runtimeEnv: e.json}\n",
+      "dir/c.yaml");
+  CHECK(config.ray.address.text == "http://head:8265");
+  CHECK(config.ray.address.line == 3);
+  CHECK(config.ray.ca.path == "dir/ca.pem");
+  CHECK(config.ray.timeout == std::chrono::seconds(7));
+  CHECK(config.ray.SavedAnswer().empty());
+  for (const char* key : {"version: v.json", "nodes: n.json", "jobs: [j.json]"}) {
+    CAPTURE(key);
+    const std::string problem =
+        Problem("ray: {address: http://head:8265, " + std::string(key) + "}\n");
+    CHECK(problem.find("c.yaml: line 3: 'ray.address' cannot be used with ray.") == 0);
+  }
+  CHECK(Problem("ray: {timeoutSeconds: 0}\n") != "ok");
+}
+
 TEST_CASE("config: what is absent is told apart from what is given") {
   const Config config = Read("");
   CHECK(config.target.type.empty());
