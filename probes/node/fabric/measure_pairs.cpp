@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "kernels/pattern.h"
 #include "probes/node/fabric/direct.h"
@@ -228,8 +229,10 @@ Result<PairMeasurement> MeasurePair(FabricTransport& transport, const PairOption
   }
   Row mine;
   const int rank = transport.rank();
+  std::optional<PairSide> side;  // outlives End: until then messages may arrive in its buffers
   if (rank == a || rank == b) {
-    auto run = PairSide(transport, options, rank == a ? b : a, bytes).Run();
+    side.emplace(transport, options, rank == a ? b : a, bytes);
+    auto run = side->Run();
     if (!run) {
       return transport.End(run.error()).error();
     }
