@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kForced = "nccl-transport/forced-network";
 constexpr std::string_view kWire = "nccl-transport/bytes-on-the-wire";
+constexpr std::string_view kLogsKept = "nccl-transport/logs-kept";
 
 constexpr Rule kRules[] = {
     {kTransportLevel, Severity::kRequired, false, "NCCL's bytes went over what the policy asks for",
@@ -44,6 +45,11 @@ constexpr Rule kRules[] = {
      "algorithm does without and what a ring sends",
      "whose bytes they were: counters are of interfaces and devices, not of processes",
      "look for other traffic of the pods; repeat the run alone"},
+    {kLogsKept, Severity::kRequired, false,
+     "each rank's raw log of NCCL is kept where it was asked",
+     "the file was written, and the log that was judged has the digest in the evidence",
+     "that the file is still there, unchanged: compare its sha256 with the one here",
+     "make the directory on every rank's host, writable for the job's user"},
 };
 
 struct Context {
@@ -145,6 +151,30 @@ void JudgeWire(const NcclStep& step, const NcclTraffic& traffic,
   }
 }
 
+/// Says nothing where nobody asked for the logs.
+void JudgeLogsKept(Context& context, const NcclStep& step) {
+  const Subject subject{"run", "step " + step.name};
+  std::vector<std::string> kept;
+  for (const auto& rank : step.ranks) {
+    const NcclExperiment* seen = rank.seen.get();
+    if (seen != nullptr && seen->log_file.failed()) {
+      context.judge.Unseen(kLogsKept, subject, "the raw log of " + rank.name, seen->log_file);
+      return;
+    }
+    if (seen != nullptr && seen->log_file.seen()) {
+      kept.push_back(seen->log_file.value() + " " + seen->log_digest.ToString());
+    }
+  }
+  if (kept.empty()) {
+    return;
+  }
+  Finding& finding = context.judge.Decide(
+      kLogsKept, subject,
+      {{"logs kept", Op::kEq, static_cast<std::int64_t>(step.ranks.size()),
+        static_cast<std::int64_t>(kept.size()), "", "observation:nccl_ranks.nccl_collectives"}});
+  finding.notes = std::move(kept);
+}
+
 /// NCCL's own words, where it could not start.
 std::string WarningsOf(const NcclStep& step) {
   std::vector<std::string> warnings;
@@ -220,6 +250,7 @@ std::vector<Finding> JudgeNcclTransport(const Observations& observations, const 
     if (step.name == kNcclOverEfa) {
       JudgeForced(context, step);
     }
+    JudgeLogsKept(context, step);
   }
   std::vector<Finding> findings = context.judge.Take();
   NotePlantedFaults(run, findings);

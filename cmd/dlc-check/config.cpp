@@ -294,6 +294,7 @@ Result<void> ConfigReader::Gpu(const DocNode& node) {
 Result<void> ConfigReader::Nccl(const DocNode& node) {
   StrictMap map(file_, node, "nccl");
   Path(map, "library", config_.nccl.library);
+  Path(map, "logDirectory", config_.nccl.log_directory);
   map.Bool("hostIdPerRank", config_.nccl.host_id_per_rank);
   return map.Finish();
 }

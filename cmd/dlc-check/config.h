@@ -54,7 +54,8 @@ struct GpuConfig {
 };
 
 struct NcclConfig {
-  ConfigPath library;  ///< libnccl.so.2; empty: the copy that torch of the image uses
+  ConfigPath library;        ///< libnccl.so.2; empty: the copy that torch of the image uses
+  ConfigPath log_directory;  ///< where each rank keeps its raw log; empty: nowhere
   /// A lab setting: each rank gets an NCCL_HOSTID of its own, so that ranks of one machine talk
   /// over the network. Recorded, and no job runs so.
   bool host_id_per_rank = false;

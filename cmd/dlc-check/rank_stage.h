@@ -31,6 +31,7 @@ struct RankSetup {
   bool nccl = true;             ///< false: the policy asks for no collectives of NCCL
   std::string nccl_library;     ///< empty: the copy that torch of this image uses
   bool nccl_host_id_per_rank = false;
+  std::string nccl_log_directory;  ///< of the raw logs; empty: they are not kept
   std::vector<std::string> nccl_types;
   std::vector<std::string> nccl_collectives;
   std::vector<std::int64_t> nccl_sizes;  ///< ascending; the policy's limits are among them

@@ -93,6 +93,7 @@ PlanStep NcclStepNamed(std::string name, const RankSetup& setup,
                        NcclCollectivesParameters parameters) {
   parameters.library = setup.nccl_library;
   parameters.host_id_per_rank = setup.nccl_host_id_per_rank;
+  parameters.log_directory = setup.nccl_log_directory;
   PlanStep step =
       Step("nccl-collectives", NcclTime(setup, parameters), setup, FactsToJson(parameters));
   step.name = std::move(name);

@@ -85,11 +85,28 @@ class NcclSide {
     auto log = capture->Read();
     seen_.log = std::move(log.log);
     seen_.log_digest = log.digest;
+    KeepLog(*capture);
     seen_.mapped_libraries = MappedNcclLibraries();
     return ran;
   }
 
  private:
+  void KeepLog(const NcclLogCapture& capture) {
+    if (parameters_.log_directory.empty()) {
+      seen_.log_file = NotLookedAt{"it was not asked for", ""};
+      return;
+    }
+    const std::string path = parameters_.log_directory + "/" + context_.plan.run_id + "-" +
+                             context_.step.name + "-rank" + std::to_string(context_.me.rank) +
+                             ".log";
+    if (const auto kept = capture.Keep(path); !kept) {
+      context_.progress.Say(kept.error().message);
+      seen_.log_file = kept.error();
+      return;
+    }
+    seen_.log_file = path;
+  }
+
   Result<std::vector<NcclSetting>> OwnSettings() const {
     auto settings = ParseNcclSettings(parameters_.settings);
     if (settings && parameters_.host_id_per_rank) {

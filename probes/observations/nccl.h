@@ -146,6 +146,7 @@ struct NcclExperiment {
   std::vector<NcclSetting> replaced_settings;
   Observed<NcclLog> log;                      ///< of NCCL_DEBUG_FILE
   Digest log_digest;                          ///< of the raw log
+  Observed<std::string> log_file;             ///< where the raw log is kept, if it was asked for
   std::vector<std::string> mapped_libraries;  ///< of /proc/self/maps afterwards: what may matter
   /// Every interface of the rank's network namespace, loopback too.
   Observed<std::vector<InterfaceBytes>> interfaces_before;

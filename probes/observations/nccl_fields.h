@@ -55,7 +55,7 @@ template <> struct FieldsOf<NcclExperiment> { static constexpr Field kFields[] =
     F<&NcclExperiment::gpu_pci_address>("gpuPciAddress"), F<&NcclExperiment::measured>("measured"),
     F<&NcclExperiment::reached>("reached"), F<&NcclExperiment::settings>("settings"),
     F<&NcclExperiment::replaced_settings>("replacedSettings"), F<&NcclExperiment::log>("log"),
-    F<&NcclExperiment::log_digest>("logDigest"),
+    F<&NcclExperiment::log_digest>("logDigest"), F<&NcclExperiment::log_file>("logFile"),
     F<&NcclExperiment::mapped_libraries>("mappedLibraries"),
     F<&NcclExperiment::interfaces_before>("interfacesBefore"),
     F<&NcclExperiment::interfaces_after>("interfacesAfter"),

@@ -84,6 +84,8 @@ struct NcclCollectivesParameters {
   /// NCCL_HOSTID of its own for each rank: NCCL then takes each for a node, and connects even ranks
   /// of one machine over the network. To try things out; no job runs so.
   bool host_id_per_rank = false;
+  /// Where each rank keeps its raw log, "<run id>-<step>-rank<n>.log"; empty: nowhere.
+  std::string log_directory;
   std::string type;  ///< "float32" or "bfloat16"; empty: "float32"
   std::vector<std::string> collectives;
   std::vector<std::int64_t> sizes_bytes;

@@ -112,6 +112,7 @@ template <> struct FieldsOf<NcclCollectivesParameters> { static constexpr Field 
     F<&NcclCollectivesParameters::library>("library"),
     F<&NcclCollectivesParameters::settings>("settings"),
     F<&NcclCollectivesParameters::host_id_per_rank>("hostIdPerRank"),
+    F<&NcclCollectivesParameters::log_directory>("logDirectory"),
     F<&NcclCollectivesParameters::type>("type"),
     F<&NcclCollectivesParameters::collectives>("collectives"),
     F<&NcclCollectivesParameters::sizes_bytes>("sizesBytes"),

@@ -1,5 +1,6 @@
 """The nccl stage over a NCCL and a libcuda that are fakes (tests/fakes/nccl): real processes, the real launcher and
 rendezvous, and libfabric's tcp provider beside them. Each trouble has its verdict, its exit code and its rule."""
+import hashlib
 import json
 import os
 import unittest
@@ -72,6 +73,26 @@ class Good(Nccl):
         self.nccl(OK, config="nccl: {hostIdPerRank: true}\n")
         observations = json.loads((self.out / "evidence.statement.json").read_text())
         self.assertIn('"NCCL_HOSTID"', json.dumps(observations))
+
+    def test_raw_logs_are_kept_where_asked_and_are_those_that_were_judged(self):
+        logs = self.dir / "logs"
+        logs.mkdir()
+        table = self.nccl(OK, policy=ASKS_EFA, config=f"nccl: {{logDirectory: {logs}}}\n", FAKE_NCCL_NETWORK="Libfabric")
+        self.assertEqual(self.verdicts(table, "transport/logs-kept"), ["pass"] * 3)
+        notes = sorted(note for finding in table["nccl-transport/logs-kept"] for note in finding["notes"])
+        kept = sorted(f"{path} sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in logs.iterdir())
+        self.assertEqual(notes, kept)
+        self.assertEqual(len(kept), 6)  # two types and the forced network, on two ranks
+        own = self.dir / "own"
+        own.mkdir()
+        for path in logs.glob("*-nccl-float32-*"):
+            path.rename(own / path.name)
+        policy = self.write("p.yaml", f"apiVersion: dlc-check/v1\nkind: Policy\nnccl: {{{ASKS_EFA}}}\n")
+        self.run_cli("nccl", "--from-nccl-log", own, "--policy", policy, "--no-sign", "--out", self.dir / "again", expect=OK)
+
+    def test_raw_logs_that_cannot_be_kept_are_told(self):
+        table = self.nccl(INCOMPLETE, config=f"nccl: {{logDirectory: {self.dir}/nowhere}}\n")
+        self.assertIn("No such file or directory", self.message(table, "transport/logs-kept", "unknown"))
 
     def test_none_is_run_where_none_is_asked_for(self):
         for more in ({"policy": "measure: no"}, {"gpu": "devices: no"}):

@@ -481,8 +481,8 @@ def run_parity(program, folder):
     try:
         for rank in range(2):
             processes.append(subprocess.Popen(
-                [program, str(rank), "2", shared, "1", str(args.parity_iterations), *map(str, PARITY_SIZES)], text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                [program, str(rank), "2", shared, args.parity_collectives, "1", str(args.parity_iterations), *map(str, PARITY_SIZES)],
+                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=dict(os.environ, NCCL_HOSTID=f"dlc-check-{rank}", NCCL_NVLS_ENABLE="0")))
         outputs = [process.communicate(timeout=PLENTY) for process in processes]
     finally:
@@ -493,7 +493,7 @@ def run_parity(program, folder):
 
 
 def run_probe():
-    found, codes, errors, _ = run("parity", 2, step(120, collectives=ALL[:4], sizesBytes=PARITY_SIZES, iterations=args.parity_iterations,
+    found, codes, errors, _ = run("parity", 2, step(120, collectives=args.parity_collectives.split(","), sizesBytes=PARITY_SIZES, iterations=args.parity_iterations,
                                                     library=library_path()))
     check(codes == [0, 0], "parity: dlc-probe ends well", errors)
     one = experiment_of(found, 0)
@@ -526,7 +526,7 @@ def parity():
         check(abs(ratio - 1) <= PARITY_MOST, f"{name}: within 3 %",
               f"dlc-probe {statistics.median(ours) / 1e9:.3f} GB/s, loop {statistics.median(theirs) / 1e9:.3f} GB/s, ratio {ratio:.4f}")
         note(f"{name}: each turn", {"dlc-probe": ours, "loop": theirs})
-    check(compared == 4 * 2 * len(PARITY_SIZES), "parity: every row was compared", compared)
+    check(compared == len(args.parity_collectives.split(",")) * 2 * len(PARITY_SIZES), "parity: every row was compared", compared)
 
 
 def main():
@@ -561,6 +561,7 @@ if __name__ == "__main__":
     parser.add_argument("--most-bytes", type=int, default=256 << 20)
     parser.add_argument("--only", default="planted,parity,healthy")
     parser.add_argument("--parity-rounds", type=int, default=3)
+    parser.add_argument("--parity-collectives", default=",".join(ALL[:4]))
     parser.add_argument("--parity-iterations", type=int, default=5)
     parser.add_argument("--budget", type=float, default=345, help="seconds for all of it")
     parser.add_argument("--deadline", type=float, default=20, help="seconds, of a step that must fail")

@@ -1,7 +1,7 @@
 // The loop of nccl-tests 2.19.6 (src/common.cu and its collectives), written anew and with nothing
 // of dlc-probe's, so that dlc-probe's numbers can be held against it. device.py builds and runs it:
 //
-//   parity RANK RANKS SHARED_FILE WARM_UP ITERATIONS SIZE_BYTES...
+//   parity RANK RANKS SHARED_FILE COLLECTIVE,... WARM_UP ITERATIONS SIZE_BYTES...
 //
 // One process a rank, all on the first GPU. SHARED_FILE: 4096 zero bytes, in which the ranks meet.
 // Rank 0 prints a line a row: ROW COLLECTIVE out|in BYTES MEAN_SECONDS
@@ -236,8 +236,10 @@ class Loop {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) {
-    std::fprintf(stderr, "usage: parity RANK RANKS SHARED_FILE WARM_UP ITERATIONS SIZE_BYTES...\n");
+  if (argc < 8) {
+    std::fprintf(
+        stderr,
+        "usage: parity RANK RANKS SHARED_FILE COLLECTIVES WARM_UP ITERATIONS SIZE_BYTES...\n");
     return 2;
   }
   alarm(kLongestSeconds);  // rather dead than hanging
@@ -251,14 +253,17 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<std::size_t> sizes;
-  for (int i = 6; i < argc; ++i) {
+  for (int i = 7; i < argc; ++i) {
     sizes.push_back(std::strtoull(argv[i], nullptr, 10));
   }
-  Loop loop(rank, ranks, *static_cast<Shared*>(memory), std::atoi(argv[4]), std::atoi(argv[5]),
+  Loop loop(rank, ranks, *static_cast<Shared*>(memory), std::atoi(argv[5]), std::atoi(argv[6]),
             std::move(sizes));
   loop.Open();
+  const std::string wanted = std::string(",") + argv[4] + ",";
   for (const Named& what : kKinds) {
-    loop.Run(what);
+    if (wanted.find(std::string(",") + what.name + ",") != std::string::npos) {
+      loop.Run(what);
+    }
   }
   loop.Close();
   return 0;

@@ -138,6 +138,7 @@ NcclExperiment SampleNccl() {
   log.dropped = 4;
   nccl.log = log;
   nccl.log_digest = Digest{std::string(64, 'c')};
+  nccl.log_file = std::string("/logs/0.log");
   nccl.mapped_libraries = {"/lib/libnccl.so.2"};
   nccl.interfaces_before = std::vector<InterfaceBytes>{{"eth0", 1, 2}};
   nccl.interfaces_after = Error{ErrorCode::kNotFound, "gone", ""};

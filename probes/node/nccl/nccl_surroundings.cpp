@@ -1,12 +1,17 @@
 #include "probes/node/nccl/nccl_surroundings.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <span>
@@ -87,6 +92,23 @@ NcclLogCapture::Seen NcclLogCapture::Read() const {
             {}};
   }
   return {reader.Finish(), hash.FinishDigest()};
+}
+
+Result<void> NcclLogCapture::Keep(const std::string& path) const {
+  const UniqueFd to(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  struct stat whole {};
+  int error = to && fstat(file_.get(), &whole) == 0 ? 0 : errno;
+  off_t at = 0;
+  while (error == 0 && at < whole.st_size) {
+    const ssize_t sent =
+        sendfile(to.get(), file_.get(), &at, static_cast<std::size_t>(whole.st_size - at));
+    error = sent < 0 ? errno : sent == 0 ? EIO : 0;
+  }
+  if (error != 0) {
+    return Error{ErrorCode::kUnavailable,
+                 "cannot keep the log of NCCL in " + path + ": " + std::strerror(error), ""};
+  }
+  return {};
 }
 
 std::vector<NcclSetting> NcclSettings(const char* const* environment,

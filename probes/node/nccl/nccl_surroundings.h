@@ -24,6 +24,8 @@ class NcclLogCapture {
   };
   /// What NCCL has written so far.
   Seen Read() const;
+  /// Copies the raw log to a new file: one that is there already is an error.
+  Result<void> Keep(const std::string& path) const;
   /// What Start has set.
   std::vector<NcclSetting> Settings() const;
 
