@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "probes/node/fabric/fabric_communicator.h"
+#include "probes/node/fsdp/layout_parameters.h"
 #include "probes/node/fsdp/observe_layout.h"
 #include "tests/fabric/forked_ranks.h"
 

@@ -170,40 +170,7 @@ class LayoutExperiment {
   FsdpLayoutExperiment seen_;
 };
 
-Error NotInPlan(std::string message, std::string hint = "") {
-  return {ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
-}
-
 }  // namespace
-
-const std::vector<std::string>& FsdpLayoutNames() {
-  static const std::vector<std::string> names = {"fsdp2", kHybrid, "fsdp1", "fsdp1-aligned",
-                                                 "zero3"};
-  return names;
-}
-
-Result<void> CheckFsdpLayout(const FsdpLayoutParameters& parameters) {
-  if (parameters.models.empty() || parameters.layouts.empty()) {
-    return NotInPlan("$.models and $.layouts: there is nothing to cut");
-  }
-  for (const std::string& model : parameters.models) {
-    if (!Qwen2Preset(model)) {
-      return NotInPlan("$.models: there is no model '" + model + "'",
-                       "qwen2-tiny, qwen2.5-0.5b, qwen2.5-1.5b");
-    }
-  }
-  const auto& names = FsdpLayoutNames();
-  for (const std::string& layout : parameters.layouts) {
-    if (std::find(names.begin(), names.end(), layout) == names.end()) {
-      return NotInPlan("$.layouts: there is no layout '" + layout + "'",
-                       "fsdp2, hsdp, fsdp1, fsdp1-aligned, zero3");
-    }
-  }
-  if (parameters.shard_ranks < 0 || parameters.whole_elements < 0) {
-    return NotInPlan("$.shardRanks and $.wholeElements: must not be negative");
-  }
-  return {};
-}
 
 int ChooseShardRanks(int asked, const std::vector<FabricRank>& ranks) {
   const auto size = static_cast<int>(ranks.size());

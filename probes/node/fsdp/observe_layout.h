@@ -12,12 +12,6 @@
 
 namespace dlc {
 
-/// The layouts that a plan may name: those of ShardLayout, and "hsdp", FSDP2's in several copies.
-const std::vector<std::string>& FsdpLayoutNames();
-
-/// Whether the experiment can be done with these; names what is out of range.
-Result<void> CheckFsdpLayout(const FsdpLayoutParameters& parameters);
-
 /// How many ranks in a row hold one copy of a model that several copies are kept of. `asked` wins
 /// where it is not 0 and divides the number of ranks; else those of one machine, where each machine
 /// has as many in a row; else the largest proper divisor.
