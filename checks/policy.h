@@ -128,6 +128,15 @@ struct NcclPolicy {
   std::vector<NcclBandwidthLimit> min_bus_bandwidth;
 };
 
+struct FsdpPolicy {
+  /// "required": ranks must have run. "with-ranks": judged where ranks ran. "no": none are run for
+  /// the stage, and none are judged.
+  std::string measure = "with-ranks";
+  std::vector<std::string> layouts = {"fsdp2", "hsdp", "fsdp1", "fsdp1-aligned", "zero3"};
+  std::vector<std::string> models = {"qwen2-tiny", "qwen2.5-1.5b"};
+  bool every_unit = false;  ///< of large models all layers whole, and not samples of two units
+};
+
 struct StoragePolicy {
   /// Types that the checkpoint path may have ("lustre", "nfs4"); empty: any.
   std::vector<std::string> filesystems;
@@ -151,6 +160,7 @@ struct Policy {
   GpuPolicy gpu;
   FabricPolicy fabric;
   NcclPolicy nccl;
+  FsdpPolicy fsdp;
   StoragePolicy storage;
   /// Rule id ("image-digest/floating-tag") or check id -> severity. The rule's own entry wins over
   /// its check's.

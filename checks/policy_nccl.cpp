@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "checks/wording.h"
+#include "checks/policy_words.h"
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
@@ -22,27 +22,6 @@ Error NotInNccl(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
 }
 
-/// A list of distinct words, each of them one that is known; an empty list is a mistake.
-void ReadWords(StrictMap& map, std::string_view key, const std::vector<std::string>& allowed,
-               std::vector<std::string>& out) {
-  map.TextList(key, out);
-  map.Each(key, [&](const DocNode&) -> Result<void> {
-    if (out.empty()) {
-      return NotInNccl("must not be empty", "remove the key for all of them");
-    }
-    for (auto word = out.begin(); word != out.end(); ++word) {
-      if (std::find(allowed.begin(), allowed.end(), *word) == allowed.end()) {
-        return NotInNccl("must be of " + NameSome(allowed, allowed.size()) + ", not '" + *word +
-                         "'");
-      }
-      if (std::find(out.begin(), word, *word) != word) {
-        return NotInNccl("is '" + *word + "' twice");
-      }
-    }
-    return {};
-  });
-}
-
 class NcclPolicyReader {
  public:
   NcclPolicyReader(std::string file, std::string where, NcclPolicy& nccl)
@@ -54,8 +33,8 @@ class NcclPolicyReader {
     map.Choice("transport", nccl_.transport, kLevels);
     map.Each("transportByInstanceType", [this](const DocNode& types) { return ByType(types); });
     map.Choice("gpuDirect", nccl_.gpu_direct, {"required", "by-instance-type", "no"});
-    ReadWords(map, "collectives", all_.collectives, nccl_.collectives);
-    ReadWords(map, "types", all_.types, nccl_.types);
+    ReadPolicyWords(map, "collectives", all_.collectives, nccl_.collectives);
+    ReadPolicyWords(map, "types", all_.types, nccl_.types);
     map.Items("sizes", [this](const DocNode& size) { return Size(size); });
     map.Bool("tcpControl", nccl_.tcp_control);
     map.Items("minBusBandwidth", [this](const DocNode& limit) { return Limit(limit); });

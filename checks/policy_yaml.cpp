@@ -5,6 +5,7 @@
 
 #include "checks/check.h"
 #include "checks/policy_fabric.h"
+#include "checks/policy_fsdp.h"
 #include "checks/policy_gpu.h"
 #include "checks/policy_nccl.h"
 #include "probes/documents/strict_map.h"
@@ -145,6 +146,7 @@ class PolicyReader {
   Result<void> Gpu(const DocNode& node);
   Result<void> Fabric(const DocNode& node);
   Result<void> Nccl(const DocNode& node);
+  Result<void> Fsdp(const DocNode& node);
   Result<void> Storage(const DocNode& node);
   Result<void> Severities(const DocNode& node);
 
@@ -162,6 +164,7 @@ void PolicyReader::Body(StrictMap& map) {
   map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
   map.Each("fabric", [this](const DocNode& node) { return Fabric(node); });
   map.Each("nccl", [this](const DocNode& node) { return Nccl(node); });
+  map.Each("fsdp", [this](const DocNode& node) { return Fsdp(node); });
   map.Each("storage", [this](const DocNode& node) { return Storage(node); });
   map.Each("severity", [this](const DocNode& node) { return Severities(node); });
 }
@@ -296,6 +299,10 @@ Result<void> PolicyReader::Fabric(const DocNode& node) {
 
 Result<void> PolicyReader::Nccl(const DocNode& node) {
   return ReadNcclPolicy(file_, node, where_.empty() ? "nccl" : where_ + ".nccl", policy_.nccl);
+}
+
+Result<void> PolicyReader::Fsdp(const DocNode& node) {
+  return ReadFsdpPolicy(file_, node, where_.empty() ? "fsdp" : where_ + ".fsdp", policy_.fsdp);
 }
 
 Result<void> PolicyReader::Storage(const DocNode& node) {

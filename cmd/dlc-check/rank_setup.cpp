@@ -47,7 +47,7 @@ Result<void> CheckPlantedFaults(const Config& config, const RankSetup& setup,
                            step.empty()
                                ? "no selected stage starts ranks to plant a fault in"
                                : "no selected stage has a step '" + step + "' to plant a fault in",
-                           names.empty() ? "the gpu, nccl and checkpoint stages start ranks"
+                           names.empty() ? "the gpu, nccl, fsdp and checkpoint stages start ranks"
                                          : "the steps are " + names);
     }
   }
@@ -97,6 +97,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
   AddNccl(policy, setup);
+  setup.fsdp = policy.fsdp;
   if (config == nullptr) {
     return setup;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checks/policy.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
@@ -37,7 +38,8 @@ struct RankSetup {
   std::vector<std::int64_t> nccl_sizes;  ///< ascending; the policy's limits are among them
   bool nccl_over_efa = false;            ///< once more with NCCL_NET naming AWS's plugin
   bool nccl_over_tcp = false;            ///< once more over sockets
-  std::string checkpoint_path;           ///< empty: the storage experiments have nothing to look at
+  FsdpPolicy fsdp;
+  std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };
 

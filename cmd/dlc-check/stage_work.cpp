@@ -28,6 +28,13 @@ constexpr double kSlowestNccl = 0.5e9;  ///< bytes/s of all ranks together
 constexpr double kMostNcclSeconds = 1800;
 /// As nccl-tests: its default.
 constexpr int kNcclIterations = 20;
+/// Beside what is moved: opening the fabric three times, for all ranks and for HSDP's groups.
+constexpr milliseconds kFsdp{90'000};
+/// A layer of Qwen2.5-1.5B, whole, once.
+constexpr std::int64_t kWholeElements = 47'000'000;
+constexpr std::int64_t kEveryElement = 1'543'714'304;
+constexpr double kSlowestFsdp = 10e6;  ///< elements/s of all ranks: made, moved, compared, twice
+constexpr double kMostFsdpSeconds = 3600;
 constexpr milliseconds kStorageOperations{30'000};
 constexpr milliseconds kStorageSpeed{120'000};
 
@@ -148,6 +155,28 @@ StageWork NcclWork(const RankSetup& setup) {
   return work;
 }
 
+milliseconds FsdpTime(const RankSetup& setup) {
+  const auto proofs = static_cast<double>(setup.fsdp.layouts.size() * setup.fsdp.models.size());
+  const double elements = setup.fsdp.every_unit ? static_cast<double>(kEveryElement) * proofs
+                                                : static_cast<double>(kWholeElements);
+  // Ranks of one host share its processors.
+  const double seconds = std::min(elements * setup.ranks / kSlowestFsdp, kMostFsdpSeconds);
+  return kFsdp + milliseconds(static_cast<int>(seconds * 1000));
+}
+
+StageWork FsdpWork(const RankSetup& setup) {
+  StageWork work;
+  if (setup.fsdp.measure == "no") {
+    work.why_not = "the policy asks for no sharded models (fsdp.measure: no)";
+    return work;
+  }
+  const FsdpLayoutParameters layout{"", setup.fsdp.models, setup.fsdp.layouts,
+                                    0,  kWholeElements,    setup.fsdp.every_unit};
+  work.steps = {Step("meet", kMeet, setup),
+                Step("fsdp-layout", FsdpTime(setup), setup, FactsToJson(layout))};
+  return work;
+}
+
 StageWork CheckpointWork(const RankSetup& setup) {
   StageWork work;
   if (setup.checkpoint_path.empty()) {
@@ -174,8 +203,9 @@ StageWork StepsOf(Stage stage, const RankSetup& setup) {
       return NcclWork(setup);
     case Stage::kCheckpoint:
       return CheckpointWork(setup);
-    case Stage::kImage:
     case Stage::kFsdp:
+      return FsdpWork(setup);
+    case Stage::kImage:
       break;
   }
   StageWork nothing;

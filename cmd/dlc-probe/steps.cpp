@@ -6,6 +6,7 @@
 
 #include "cmd/dlc-probe/fabric_parameters.h"
 #include "cmd/dlc-probe/fabric_steps.h"
+#include "cmd/dlc-probe/fsdp_steps.h"
 #include "cmd/dlc-probe/gpu_steps.h"
 #include "cmd/dlc-probe/nccl_steps.h"
 #include "probes/node/storage/checkpoint_tree.h"
@@ -107,6 +108,9 @@ constexpr StepKind kKinds[] = {
      CheckFabricCollectivesParameters, NoPath},
     {"nccl-collectives", true, RunNcclCollectives,
      Adopt<NcclExperiment, &RankObservations::nccl_collectives>, CheckNcclCollectivesParameters,
+     NoPath},
+    {"fsdp-layout", true, RunFsdpLayout,
+     Adopt<FsdpLayoutExperiment, &RankObservations::fsdp_layout>, CheckFsdpLayoutParameters,
      NoPath},
     {"storage-shared", true, RunStorageShared,
      Adopt<StorageShared, &RankObservations::storage_shared>,

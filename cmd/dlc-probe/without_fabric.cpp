@@ -1,4 +1,5 @@
 #include "cmd/dlc-probe/fabric_steps.h"
+#include "cmd/dlc-probe/fsdp_steps.h"
 
 namespace dlc {
 namespace {
@@ -19,6 +20,10 @@ Result<std::string> RunFabricPairs(const StepContext& /*context*/) {
 }
 
 Result<std::string> RunFabricCollectives(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+Result<std::string> RunFsdpLayout(const StepContext& /*context*/) {
   return BuiltWithout();
 }
 

@@ -141,6 +141,7 @@ template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
     F<&Observations::cluster>("cluster"), F<&Observations::ray>("ray"),
     F<&Observations::gpu_ranks>("gpuRanks"), F<&Observations::nccl_ranks>("ncclRanks"),
     F<&Observations::nccl_logs>("ncclLogs"), F<&Observations::nccl_tests>("ncclTests"),
+    F<&Observations::fsdp_ranks>("fsdpRanks"),
     F<&Observations::checkpoint_ranks>("checkpointRanks")}; };
 // clang-format on
 

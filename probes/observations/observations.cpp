@@ -12,8 +12,9 @@ auto PickRanks(Seen& seen, Stage stage) -> decltype(&seen.gpu_ranks) {
       return &seen.nccl_ranks;
     case Stage::kCheckpoint:
       return &seen.checkpoint_ranks;
-    case Stage::kImage:
     case Stage::kFsdp:
+      return &seen.fsdp_ranks;
+    case Stage::kImage:
       break;
   }
   return nullptr;

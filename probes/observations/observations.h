@@ -23,6 +23,7 @@ struct Observations {
   Observed<RankRun> nccl_ranks;
   Observed<std::vector<NcclLogFile>> nccl_logs;  ///< of an earlier run, instead of ranks
   Observed<NcclTestsFile> nccl_tests;            ///< same
+  Observed<RankRun> fsdp_ranks;
   Observed<RankRun> checkpoint_ranks;
 
   bool operator==(const Observations&) const = default;

@@ -95,6 +95,23 @@ struct NcclCollectivesParameters {
   bool operator==(const NcclCollectivesParameters&) const = default;
 };
 
+/// Of "fsdp-layout".
+struct FsdpLayoutParameters {
+  std::string provider;              ///< as of "fabric-pairs"
+  std::vector<std::string> models;   ///< presets: "qwen2-tiny", "qwen2.5-1.5b"
+  std::vector<std::string> layouts;  ///< "fsdp2", "hsdp", "fsdp1", "fsdp1-aligned", "zero3"
+  /// Of "hsdp": so many ranks in a row hold one copy of the model together. 0: those of one machine
+  /// where all machines have as many, else the largest proper divisor of the number of ranks.
+  int shard_ranks = 0;
+  /// Units are moved whole until that many elements were, in the order above; of later ones only
+  /// what lies around the cuts. Models of up to a million parameters are always moved whole.
+  std::int64_t whole_elements = 0;
+  /// Of larger models every unit, whole, and not only the first layer and the root.
+  bool every_unit = false;
+
+  bool operator==(const FsdpLayoutParameters&) const = default;
+};
+
 /// Of "gpu-compute".
 struct GpuComputeParameters {
   double seconds = 0;       ///< per GPU, about; 0: 10

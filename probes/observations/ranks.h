@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "probes/observations/fabric.h"
+#include "probes/observations/fsdp.h"
 #include "probes/observations/gpu.h"
 #include "probes/observations/nccl.h"
 #include "probes/observations/observed.h"
@@ -87,6 +88,7 @@ struct RankObservations {
   std::vector<ExperimentResult<FabricExperiment>> fabric_pairs;
   std::vector<ExperimentResult<FabricExperiment>> fabric_collectives;
   std::vector<ExperimentResult<NcclExperiment>> nccl_collectives;
+  std::vector<ExperimentResult<FsdpLayoutExperiment>> fsdp_layout;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "probes/observations/fabric_fields.h"
+#include "probes/observations/fsdp_fields.h"
 #include "probes/observations/gpu_fields.h"
 #include "probes/observations/json_fields.h"
 #include "probes/observations/nccl_fields.h"
@@ -82,6 +83,7 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::fabric_pairs>("fabricPairs"),
     F<&RankObservations::fabric_collectives>("fabricCollectives"),
     F<&RankObservations::nccl_collectives>("ncclCollectives"),
+    F<&RankObservations::fsdp_layout>("fsdpLayout"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
@@ -118,6 +120,12 @@ template <> struct FieldsOf<NcclCollectivesParameters> { static constexpr Field 
     F<&NcclCollectivesParameters::sizes_bytes>("sizesBytes"),
     F<&NcclCollectivesParameters::warm_up>("warmUp"),
     F<&NcclCollectivesParameters::iterations>("iterations")}; };
+template <> struct FieldsOf<FsdpLayoutParameters> { static constexpr Field kFields[] = {
+    F<&FsdpLayoutParameters::provider>("provider"), F<&FsdpLayoutParameters::models>("models"),
+    F<&FsdpLayoutParameters::layouts>("layouts"),
+    F<&FsdpLayoutParameters::shard_ranks>("shardRanks"),
+    F<&FsdpLayoutParameters::whole_elements>("wholeElements"),
+    F<&FsdpLayoutParameters::every_unit>("everyUnit")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

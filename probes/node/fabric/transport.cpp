@@ -117,6 +117,7 @@ struct FabricTransport::State {
 
   std::vector<std::uint64_t> sent;      ///< messages, by peer
   std::vector<std::uint64_t> received;  ///< receives started, by peer
+  std::int64_t sent_bytes = 0;          ///< payload, to all
   std::deque<FabricRequest> requests;   ///< stable addresses: the provider holds them
   std::vector<FabricRequest*> free_requests;
   std::unique_ptr<std::byte, FreeMemory> scratch;
@@ -485,6 +486,10 @@ bool FabricTransport::SameMachine(int a, int b) const {
   return !boot_id.empty() && boot_id == state_->ranks[static_cast<std::size_t>(b)].boot_id;
 }
 
+std::int64_t FabricTransport::SentBytes() const {
+  return state_->sent_bytes;
+}
+
 Result<void> FabricTransport::Begin(std::string what, Deadline deadline) {
   State& s = *state_;
   if (s.failure) {
@@ -578,6 +583,7 @@ Result<FabricRequest*> FabricTransport::StartSend(int peer, const void* memory, 
     const std::int64_t code = s.endpoint->Send(peer, memory, bytes, descriptor, tag, request);
     if (code == 0) {
       ++s.sent[static_cast<std::size_t>(peer)];
+      s.sent_bytes += static_cast<std::int64_t>(bytes);
       return request;
     }
     if (code != -FI_EAGAIN) {

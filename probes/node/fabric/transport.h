@@ -45,6 +45,9 @@ class FabricTransport {
   const std::vector<FabricRank>& Ranks() const;
   const LoadedLibrary& Library() const;
   bool SameMachine(int a, int b) const;
+  /// Payload of all messages that were started, since Open. A collective's algorithm is in it, a
+  /// provider's headers and repetitions are not.
+  std::int64_t SentBytes() const;
 
   /// `what` names the operation in errors: "all-reduce of 4096 bytes".
   Result<void> Begin(std::string what, Deadline deadline);
