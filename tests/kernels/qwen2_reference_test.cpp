@@ -243,11 +243,12 @@ TEST_CASE("AdamW alone is torch's, on both sides of lerp's turn") {
     }
     // Torch's own vectors fuse some products and sums: a few units of the last place.
     for (std::size_t i = 0; i < count; ++i) {
-      for (const auto& [name, found] :
-           {std::pair<const char*, float>{"value", parameter[i]}, {"m", m[i]}, {"v", v[i]}}) {
-        CAPTURE(name);
-        CHECK(static_cast<double>(found) ==
-              doctest::Approx(expected.at(name).at(i).get<double>()).epsilon(4e-7));
+      const std::pair<const char*, float> found[] = {
+          {"value", parameter[i]}, {"m", m[i]}, {"v", v[i]}};
+      for (const auto& part : found) {
+        CAPTURE(part.first);
+        CHECK(static_cast<double>(part.second) ==
+              doctest::Approx(expected.at(part.first).at(i).get<double>()).epsilon(4e-7));
       }
       CHECK(copy[i] == Bfloat16FromFloat(parameter[i]));
     }
