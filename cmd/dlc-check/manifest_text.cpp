@@ -12,12 +12,18 @@ namespace {
 constexpr std::string_view kStandsFor =
     R"(# The least rights that 'dlc-check' needs for these stages: {stages}.
 # It reads; it creates and changes nothing. The Role is for the namespace of the RayCluster; nodes belong to no namespace.
-apiVersion: v1
+{dashboard}apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {name}
   namespace: {namespace}
 )";
+
+constexpr std::string_view kOfTheDashboard =
+    "# get on services/proxy is the way to Ray's dashboard: it lets who has it send GET to every "
+    "service of the namespace.\n"
+    "# Without the rule the dashboard is not looked at, unless --ray-address names another way to "
+    "it.\n";
 
 constexpr std::string_view kBound = R"(---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -127,8 +133,9 @@ std::string StageList(const std::vector<Stage>& stages) {
 
 /// One rule a resource: each can be taken away alone.
 std::string Rule(const KubeRight& right) {
-  return fmt::format("- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n  verbs: [\"{}\"]\n",
-                     right.group, right.resource, right.verb);
+  return fmt::format(
+      "- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n  verbs: [\"{}\"]\n", right.group,
+      right.resource + (right.subresource.empty() ? "" : "/" + right.subresource), right.verb);
 }
 
 std::string Bound(const ManifestOptions& options, bool cluster_wide, const std::string& rules) {
@@ -151,8 +158,10 @@ std::string RbacManifest(const ManifestOptions& options) {
   for (const KubeRight& right : RightsOf(options.stages, options.name_space)) {
     (right.name_space.empty() ? cluster_wide : namespaced) += Rule(right);
   }
+  const bool dashboard = namespaced.find("services/proxy") != std::string::npos;
   std::string text =
       fmt::format(fmt::runtime(kStandsFor), fmt::arg("stages", StageList(options.stages)),
+                  fmt::arg("dashboard", dashboard ? kOfTheDashboard : ""),
                   fmt::arg("name", options.name), fmt::arg("namespace", options.name_space));
   text += namespaced.empty() ? "" : Bound(options, false, namespaced);
   text += cluster_wide.empty() ? "" : Bound(options, true, cluster_wide);

@@ -113,10 +113,12 @@ class Rights(KubeCase):
         self.assertEqual(code, 201, made)
         return made["status"]["token"]
 
-    def await_right(self, account, resource, group, namespace, allowed):
+    def await_right(self, account, rule, namespace, allowed):
         """The server's authorizer follows its own watch: ask until it has seen the change."""
+        resource, _, subresource = rule["resources"][0].partition("/")
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                  "spec": {"user": f"system:serviceaccount:{NAMESPACE}:{account}", "resourceAttributes": {"verb": "list", "resource": resource, "group": group, "namespace": namespace}}}
+                  "spec": {"user": f"system:serviceaccount:{NAMESPACE}:{account}",
+                           "resourceAttributes": {"verb": rule["verbs"][0], "resource": resource, "subresource": subresource, "group": rule["apiGroups"][0], "namespace": namespace}}}
         until = time.monotonic() + 30
         while time.monotonic() < until:
             if SERVER.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] == allowed:
@@ -135,28 +137,35 @@ class Rights(KubeCase):
         config = SERVER.kubeconfig("account", token=self.account_token("dlc-check"))
         where = {"rayclusters": "rayClusters", "pods": "pods", "nodes": "nodes"}
         seen = lambda: {name: self.observation(name)["state"] for name in where.values()}
-        jobs = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]["jobObjects"]["state"]
+        ray = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
+        jobs = lambda: ray()["jobObjects"]["state"]
         rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
-        self.assertEqual(len(rules), 4)
+        self.assertEqual(len(rules), 5)
         for _, role, rule in rules:
-            self.await_right("dlc-check", rule["resources"][0], rule["apiGroups"][0], role["metadata"].get("namespace", ""), True)
+            self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True)
         whole, *_ = self.look(config)
         self.assertEqual(set(seen().values()), {"seen"})
         self.assertEqual(jobs(), "seen")
+        # The proxy was tried: behind it there is nothing here. tests/cli/ray_proxy_test.py has a dashboard there.
+        self.assertIn("has no service 'ray-train-cluster-head-svc'", json.dumps(ray()["version"]["error"]))
         for path, role, rule in rules:
             with self.subTest(rule=rule):
-                resource, group, namespace = rule["resources"][0], rule["apiGroups"][0], role["metadata"].get("namespace", "")
+                resource, namespace = rule["resources"][0], role["metadata"].get("namespace", "")
                 less = {**role, "rules": [other for other in role["rules"] if other != rule]}
                 less["metadata"] = {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
-                self.await_right("dlc-check", resource, group, namespace, False)
+                self.await_right("dlc-check", rule, namespace, False)
                 self.look(config)
                 expected = {name: "not_looked_at" if name == where.get(resource) else "seen" for name in where.values()}
                 self.assertEqual(seen(), expected)
                 self.assertEqual(jobs(), "not_looked_at" if resource == "rayjobs" else "seen")
+                # Without the RayCluster nobody knows the dashboard's service.
+                self.assertEqual(ray()["version"]["state"], "not_looked_at" if resource in ("services/proxy", "rayclusters") else "error")
+                if resource == "services/proxy":
+                    self.assertEqual(ray()["version"]["why"]["reason"], f"needs get on services/proxy in namespace {NAMESPACE}")
                 restored = {**less, "rules": role["rules"]}
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", restored)[0], 200)
-                self.await_right("dlc-check", resource, group, namespace, True)
+                self.await_right("dlc-check", rule, namespace, True)
         self.assertTrue(whole)
 
     def test_fewer_stages_ask_for_fewer_rights(self):
@@ -164,6 +173,9 @@ class Rights(KubeCase):
         self.assertIn('resources: ["rayclusters"]', text)
         self.assertNotIn("nodes", text.split("rules:", 1)[1])
         self.assertNotIn("ClusterRole", text)
+        self.assertNotIn("services", text)
+        self.assertNotIn("services", self.run_cli("manifest", "rbac", "--only", "nccl", expect=OK).stdout)
+        self.assertIn('resources: ["services/proxy"]', self.run_cli("manifest", "rbac", "--only", "gpu", expect=OK).stdout)
 
 
 class Jobs(KubeCase):
@@ -251,7 +263,7 @@ if [ "$(wc -l <{self.dir}/runs)" -eq 1 ]; then printf {self.credential('expired'
         user = self.plugin(f"echo x >>{self.dir}/runs\nprintf {self.credential(SERVER.token('admin'), extra)}")
         self.look(SERVER.kubeconfig(name="short", **user))
         self.assertEqual(self.observation("nodes")["state"], "seen")
-        self.assertEqual(len((self.dir / "runs").read_text().split()), 11, "4 reviews, the version, 4 lists, and the dashboard's review and question")
+        self.assertEqual(len((self.dir / "runs").read_text().split()), 11, "5 reviews, the version, 4 lists, and the dashboard's question")
 
     def test_a_rotated_token_file(self):
         token = self.write("token", "expired\n")
@@ -298,10 +310,10 @@ class Stopped(KubeCase):
             done.write_text("x\n")
 
         threading.Thread(target=stop, daemon=True).start()
-        # A credential of the past is asked for before every request: the seventh is the first after the RayClusters.
+        # A credential of the past is asked for before every request: the eighth is the first after the RayClusters.
         self.write("plugin", f"""#!/bin/sh
 echo x >>{self.dir}/runs
-if [ "$(wc -l <{self.dir}/runs)" -eq 7 ]; then echo now >{ask}; read answer <{done}; fi
+if [ "$(wc -l <{self.dir}/runs)" -eq 8 ]; then echo now >{ask}; read answer <{done}; fi
 printf '{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{{"token":"%s","expirationTimestamp":"2020-01-01T00:00:00Z"}}}}' {server.token('admin')}
 """).chmod(0o755)
         user = {"exec": {"command": str(self.dir / "plugin"), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}}

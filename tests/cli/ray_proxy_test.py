@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Ray's dashboard through the service proxy of a real kube-apiserver. Needs KUBEBUILDER_ASSETS (a directory with etcd and
 kube-apiserver) and an address beside loopback, which Kubernetes takes no endpoint at; else this exits 77, as ctest's skips do.
-The dashboard is one that answers what a real Ray 2.58 did."""
+The dashboard is one that answers what a real Ray 2.58 did and, where DLC_RAY_PYTHON names a python that has a Ray
+(tests/ray/install.sh), that Ray itself."""
 import ipaddress
 import json
 import socket
@@ -9,10 +10,13 @@ import sys
 import unittest
 
 import kube_server
-from harness import EXAMPLE, Case
+from harness import EXAMPLE, ROOT, Case
 from kube_server import NAMESPACE, KubeServer
 from ray_faults_test import JOBS, MODE, NODES, TOKEN, VERSION, recorded
 from registry_servers import Fake, Reply
+
+sys.path.insert(0, str(ROOT / "tests" / "ray"))
+import real_ray  # noqa: E402
 
 SERVICE = "ray-train-cluster-head-svc"
 SKIPPED = 77
@@ -29,12 +33,12 @@ def own_address():
     return None if ipaddress.ip_address(address).is_loopback else address
 
 
-class Proxied(Case):
+class Behind(Case):
+    """A live cluster whose head's dashboard listens on this machine, at `port`."""
+
     @classmethod
-    def setUpClass(cls):
-        cls.locked = False
-        cls.dashboard = Fake(cls.answer, bind=own_address())
-        cls.addClassCleanup(cls.dashboard.stop)
+    def start(cls, port):
+        cls.port = port
         cls.server = KubeServer()
         cls.addClassCleanup(cls.server.close)
         cls.server.start()
@@ -49,6 +53,41 @@ class Proxied(Case):
         cls.serve("dashboard")
 
     @classmethod
+    def serve(cls, port_name, port=None):
+        """A headless service, as KubeRay makes it."""
+        services, endpoints = (f"/api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("services", "endpoints"))
+        for path in (services, endpoints):
+            cls.server.request("DELETE", f"{path}/{SERVICE}")
+        metadata = {"name": SERVICE, "namespace": NAMESPACE}
+        cls.server.create(services, {"apiVersion": "v1", "kind": "Service", "metadata": metadata,
+                                     "spec": {"clusterIP": "None", "ports": [{"name": port_name, "port": 8265, "targetPort": port or cls.port}]}})
+        cls.server.create(endpoints, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
+                                      "subsets": [{"addresses": [{"ip": own_address(), "targetRef": {"kind": "Pod", "name": "head", "namespace": NAMESPACE}}],
+                                                   "ports": [{"name": port_name, "port": port or cls.port}]}]})
+
+    def look(self, user="admin", config=None, **env):
+        out = self.dir / f"out{len(list(self.dir.iterdir()))}"
+        done = self.run_cli("image", "--kubeconfig", config or self.server.kubeconfig(user), "--image", f"oci:{EXAMPLE / 'image'}", "--no-sign",
+                            "--format", "json", "--out", out, "-v", env=self.env | env)
+        said = done.stdout + done.stderr + "".join(path.read_text() for path in out.rglob("*") if path.is_file())
+        for secret in ("hush", TOKEN, self.server.token(user)):
+            self.assertNotIn(secret, said)
+        self.said = said
+        return json.loads((out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
+
+    def states(self, ray):
+        return {ray[name]["state"] for name in ("version", "nodes", "jobs")}
+
+
+class Proxied(Behind):
+    @classmethod
+    def setUpClass(cls):
+        cls.locked = False
+        cls.dashboard = Fake(cls.answer, bind=own_address())
+        cls.addClassCleanup(cls.dashboard.stop)
+        cls.start(cls.dashboard.port)
+
+    @classmethod
     def answer(cls, request):
         path = request["path"]
         if path not in (MODE, VERSION, NODES, JOBS):
@@ -57,32 +96,9 @@ class Proxied(Case):
             return Reply(401, b"Unauthorized: Missing authentication token", {"Content-Type": "text/plain"})
         return recorded(path, cls.locked)
 
-    @classmethod
-    def serve(cls, port_name):
-        """A headless service, as KubeRay makes it."""
-        services, endpoints = (f"/api/v1/namespaces/{NAMESPACE}/{kind}" for kind in ("services", "endpoints"))
-        for path in (services, endpoints):
-            cls.server.request("DELETE", f"{path}/{SERVICE}")
-        metadata = {"name": SERVICE, "namespace": NAMESPACE}
-        cls.server.create(services, {"apiVersion": "v1", "kind": "Service", "metadata": metadata,
-                                     "spec": {"clusterIP": "None", "ports": [{"name": port_name, "port": 8265, "targetPort": cls.dashboard.port}]}})
-        cls.server.create(endpoints, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
-                                      "subsets": [{"addresses": [{"ip": own_address(), "targetRef": {"kind": "Pod", "name": "head", "namespace": NAMESPACE}}],
-                                                   "ports": [{"name": port_name, "port": cls.dashboard.port}]}]})
-
-    def look(self, user="admin", **env):
+    def look(self, *arguments, **options):
         self.dashboard.requests.clear()
-        out = self.dir / f"out{len(list(self.dir.iterdir()))}"
-        done = self.run_cli("image", "--kubeconfig", self.server.kubeconfig(user), "--image", f"oci:{EXAMPLE / 'image'}", "--no-sign",
-                            "--format", "json", "--out", out, "-v", env=self.env | env)
-        said = done.stdout + done.stderr + "".join(path.read_text() for path in out.rglob("*") if path.is_file())
-        for secret in (TOKEN, self.server.token(user)):
-            self.assertNotIn(secret, said)
-        self.said = said
-        return json.loads((out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
-
-    def states(self, ray):
-        return {ray[name]["state"] for name in ("version", "nodes", "jobs")}
+        return super().look(*arguments, **options)
 
     def test_the_head_services_dashboard(self):
         ray = self.look()
@@ -125,6 +141,80 @@ class Proxied(Case):
         ray = self.look(RAY_ADDRESS=f"http://{self.dashboard.host}")
         self.assertEqual(ray["dashboard"]["route"], "address")
         self.assertEqual(self.states(ray), {"seen"})
+
+    def test_a_401_of_ray_is_no_word_on_the_login_to_kubernetes(self):
+        type(self).locked = True
+        self.addCleanup(setattr, type(self), "locked", False)
+        runs = self.dir / "runs"
+        answer = json.dumps({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": self.server.token("admin")}})
+        self.write("plugin", f"#!/bin/sh\necho x >>{runs}\necho '{answer}'\n").chmod(0o755)
+        config = self.server.kubeconfig(name="plugin.kubeconfig", exec={"command": str(self.dir / "plugin"), "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"})
+        ray = self.look(config=config, RAY_AUTH_TOKEN="another-" + TOKEN)
+        self.assertEqual(self.states(ray), {"error"})
+        self.assertIn("does not accept the token of RAY_AUTH_TOKEN (401", json.dumps(ray))
+        self.assertEqual(runs.read_text(), "x\n")
+
+
+class Live(Behind):
+    """A real Ray: what it makes of the headers that a real proxy leaves, and the proxy of its answers."""
+
+    token = None
+
+    @classmethod
+    def setUpClass(cls):
+        if not real_ray.PYTHON:
+            raise unittest.SkipTest("no real Ray (DLC_RAY_PYTHON): only recorded answers stood behind the proxy")
+        cls.version = real_ray.ray_version()
+        if cls.token and tuple(int(part) for part in cls.version.split(".")[:2]) < (2, 52):
+            raise unittest.SkipTest(f"Ray {cls.version} has no tokens")
+        cls.head = real_ray.Head(gpus=4, token=cls.token, host=own_address())
+        cls.addClassCleanup(cls.head.stop)
+        cls.head.submit("pip-job", "python -c 'print(1)'", {"pip": ["transformers==4.46.3"], "env_vars": {"HF_TOKEN": "hush-hush", "FI_PROVIDER": "efa"}})
+        cls.start(cls.head.port)
+
+    def assert_all_seen(self, ray):
+        self.assertEqual(self.states(ray), {"seen"}, ray)
+        self.assertEqual(ray["dashboard"]["route"], "service-proxy")
+        self.assertIn(f"/namespaces/{NAMESPACE}/services/http:{SERVICE}:dashboard/proxy", ray["dashboard"]["address"])
+        self.assertEqual(ray["version"]["value"]["rayVersion"], self.version)
+        self.assertEqual([(node["isHead"], node["alive"], node["resources"]["GPU"]) for node in ray["nodes"]["value"]], [(True, True, 4)])
+        job = {job["submissionId"]: job for job in ray["jobs"]["value"]}["pip-job"]
+        self.assertEqual([(p["name"], p["specifier"]) for p in job["runtimeEnv"]["packages"]], [("transformers", "==4.46.3")])
+        self.assertEqual(job["runtimeEnv"]["envVars"], {"FI_PROVIDER": "efa", "HF_TOKEN": "(redacted)"})
+
+
+class LiveOpen(Live):
+    def test_a_real_dashboard(self):
+        self.assert_all_seen(self.look())
+
+    def test_a_viewer_without_the_right(self):
+        self.assertEqual(self.states(self.look("viewer")), {"not_looked_at"})
+
+    def test_the_dashboard_goes(self):
+        self.serve("dashboard", port=kube_server.free_ports(1)[0])
+        self.addCleanup(self.serve, "dashboard")
+        ray = self.look()
+        self.assertEqual(self.states(ray), {"error"})
+        self.assertIn("--ray-address http://127.0.0.1:8265", json.dumps(ray))
+
+
+class LiveLocked(Live):
+    token = TOKEN
+
+    def test_rays_token_through_the_proxy(self):
+        ray = self.look(RAY_AUTH_TOKEN=TOKEN)
+        self.assert_all_seen(ray)
+        self.assertEqual(ray["dashboard"]["authentication"], "token")
+
+    def test_without_rays_token(self):
+        ray = self.look()
+        self.assertEqual(self.states(ray), {"not_looked_at"})
+        self.assertIn("RAY_AUTH_TOKEN", json.dumps(ray))
+
+    def test_with_a_wrong_token(self):
+        ray = self.look(RAY_AUTH_TOKEN="another-" + TOKEN)
+        self.assertEqual(self.states(ray), {"error"})
+        self.assertIn("does not accept the token of RAY_AUTH_TOKEN (403: Forbidden: Invalid authentication token)", json.dumps(ray))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class RecordedServer {
         server_([this](const std::string& request) { return Answer(request); }) {}
 
   Result<Observations> Look(const std::vector<Stage>& stages = kAll,
-                            const std::string& ray_cluster = "") {
+                            const std::string& ray_cluster = "", bool dashboard = false) {
     KubeAccess access;
     access.server = *ParseUrl(server_.Url(""));
     access.context = "test";
@@ -51,7 +51,7 @@ class RecordedServer {
     const auto step = [](const std::string&) {};
     const auto warn = [this](const std::string& text) { warnings += text + "\n"; };
     const auto done =
-        ObserveCluster(client, {"ray-train", ray_cluster, stages},
+        ObserveCluster(client, {"ray-train", ray_cluster, stages, dashboard},
                        Deadline::After(std::chrono::seconds(20)), {step, warn}, observations);
     if (!done) {
       return done.error();
@@ -140,6 +140,29 @@ TEST_CASE("observe cluster: a right that is missing takes away that one observat
   CHECK(Has(server.warnings, "lacks list on nodes"));
   for (const std::string& request : server.Requests()) {
     CHECK_FALSE(request.starts_with("GET /api/v1/nodes"));
+  }
+}
+
+TEST_CASE("observe cluster: the way to Ray's dashboard is asked for before anything is listed") {
+  RecordedServer server({{"review:servi", Recorded("review-denied")}});
+  REQUIRE(server.Look(kAll, "", true).has_value());
+  std::size_t asked = 0;
+  std::size_t listed = 0;
+  const std::vector<std::string> requests = server.Requests();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (Has(requests[i], R"("verb":"get","resource":"services","subresource":"proxy")")) {
+      asked = i + 1;
+    }
+    if (listed == 0 && Has(requests[i], "limit=")) {
+      listed = i + 1;
+    }
+  }
+  CHECK(asked > 0);
+  CHECK(asked < listed);
+  RecordedServer elsewhere;
+  REQUIRE(elsewhere.Look().has_value());
+  for (const std::string& request : elsewhere.Requests()) {
+    CHECK_FALSE(Has(request, "services"));
   }
 }
 
@@ -244,7 +267,9 @@ TEST_CASE("observe cluster: only what the stages read is asked for") {
   CHECK_FALSE(seen->ray.job_objects.has_value());
   CHECK(RightsOf({Stage::kCheckpoint}, "n") ==
         std::vector<KubeRight>{{"list", "ray.io", "rayclusters", "", "n"}});
-  CHECK(RightsOf(kAll, "n").size() == 4);
+  CHECK(RightsOf(kAll, "n").size() == 5);
+  CHECK(RightsOf({Stage::kNccl}, "n").size() == 3);
+  CHECK(RightsOf({Stage::kGpu}, "n").back() == KubeRight{"get", "", "services", "proxy", "n"});
   CHECK(IsNeeded("nodes", {Stage::kNccl}));
   CHECK_FALSE(IsNeeded("rayjobs", {Stage::kNccl}));
 }

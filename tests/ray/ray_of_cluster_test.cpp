@@ -1,8 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
 
 #include "probes/control/ray/observe_ray.h"
+#include "tests/kubernetes/scratch.h"
 #include "tests/ray/ray_server.h"
 
 namespace dlc {
@@ -40,12 +45,18 @@ struct ApiServer {
       : server(AnswerFrom(std::move(answers))), client(Access(), {}) {}
   explicit ApiServer(ScriptedServer::Answer answer)
       : server(std::move(answer)), client(Access(), {}) {}
+  ApiServer(RayAnswers answers, ExecPlugin plugin)
+      : server(AnswerFrom(std::move(answers))), client(Access(std::move(plugin)), {}) {}
 
-  KubeAccess Access() const {
+  KubeAccess Access(std::optional<ExecPlugin> plugin = std::nullopt) const {
     KubeAccess access;
     access.server = *ParseUrl(server.Url());
     access.user.where = "user 'test'";
-    access.user.token = "kube-token";
+    if (plugin) {
+      access.user.exec = std::move(plugin);
+    } else {
+      access.user.token = "kube-token";
+    }
     return access;
   }
 
@@ -144,15 +155,47 @@ TEST_CASE("service proxy: the API server's refusal is told from Ray's") {
         std::string::npos);
 }
 
+/// Gives another token each time, and writes a line into `runs` then.
+ExecPlugin CountedPlugin(const std::string& runs) {
+  ExecPlugin plugin;
+  plugin.command = "sh";
+  plugin.api_version = "client.authentication.k8s.io/v1";
+  const std::string script =
+      R"sh(echo x >>"$0"; n=$(wc -l <"$0"); printf '{"kind":"ExecCredential",)sh"
+      R"sh("apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t-%s"}}' "$n")sh";
+  plugin.args = {"-c", script, runs};
+  return plugin;
+}
+
+int RunsOfPlugin(const std::string& refusal) {
+  const KubeScratch scratch;
+  const std::string runs = scratch.Write("runs", "");
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = refusal;
+  ApiServer api(answers, CountedPlugin(runs));
+  const RayFacts facts = api.Look(WholeLook());
+  CHECK_FALSE(facts.nodes.seen());
+  std::ifstream file(runs);
+  return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
+TEST_CASE("service proxy: a 401 of Ray's is no word on the API server's credential") {
+  CHECK(RunsOfPlugin(HttpAnswer(401, "Unauthorized: Missing authentication token",
+                                "Content-Type: text/plain\r\n")) == 1);
+  CHECK(RunsOfPlugin(StatusAnswer(401, "Unauthorized", "Unauthorized")) == 2);
+}
+
 TEST_CASE("service proxy: a dashboard that the control plane cannot reach") {
   RayAnswers answers = Proxied(kByName);
-  answers[std::string(kByName) + kModePath] = StatusAnswer(
-      503, "ServiceUnavailable", "error trying to reach service: dial tcp: i/o timeout");
-  const RayFacts facts = ApiServer(answers).Look(WholeLook());
-  REQUIRE(facts.version.failed());
-  CHECK(facts.version.error().message.find("i/o timeout") != std::string::npos);
-  CHECK(facts.version.error().hint.find("--ray-address http://127.0.0.1:8265") !=
-        std::string::npos);
+  for (const int status : {500, 503}) {
+    answers[std::string(kByName) + kModePath] =
+        StatusAnswer(status, "", "error trying to reach service: dial tcp: i/o timeout");
+    const RayFacts facts = ApiServer(answers).Look(WholeLook());
+    REQUIRE(facts.version.failed());
+    CHECK(facts.version.error().message.find("i/o timeout") != std::string::npos);
+    CHECK(facts.version.error().hint.find("--ray-address http://127.0.0.1:8265") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("live cluster: no head service yet") {

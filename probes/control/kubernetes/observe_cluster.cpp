@@ -72,7 +72,10 @@ class Look {
   /// Several at a time: each is a round trip, and a bastion is far away. The Error of all, when not
   /// one question was answered: every list would wait for the same.
   std::optional<Error> AskRights() {
-    const std::vector<KubeRight> rights = RightsOf(look_.stages, look_.name_space);
+    std::vector<KubeRight> rights = RightsOf(look_.stages, look_.name_space);
+    std::erase_if(rights, [this](const KubeRight& right) {
+      return right.verb != "list" && !look_.dashboard;
+    });
     auto version =
         std::async(std::launch::async, [this] { return ServerVersion(client_, deadline_); });
     std::optional<Error> failure;
@@ -87,6 +90,9 @@ class Look {
       answered = answered || allowed;
       if (!allowed && !failure) {
         failure = allowed.error();
+      }
+      if (rights[i].verb != "list") {
+        continue;  // the client remembers the answer for who goes to the dashboard
       }
       listings_.emplace(rights[i].resource, KubeListing{rights[i], ""});
       if (allowed && !*allowed) {
