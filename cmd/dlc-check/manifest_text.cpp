@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "probes/control/kubernetes/rights.h"
@@ -46,12 +47,26 @@ subjects:
   namespace: {namespace}
 )";
 
+/// The rules that the tests have seen unknown, and no other.
+constexpr std::string_view kWithImage =
+    R"(# Of stage image, what runs inside the pods cannot be looked at from here. To let the Job pass, its policy has to say so:
+#   severity:
+#     image-release/efa-installer: warn
+#     ray-version/one-running-version: warn
+#     ray-version/running-matches-expected: warn
+#     ray-version/python-matches-expected: warn
+)";
+constexpr std::string_view kWithoutImage =
+    "# Stage image is left out: some of its rules are about what runs inside the pods, which "
+    "cannot be looked at from here.\n"
+    "# 'dlc-check manifest job --only image,gpu,nccl' says what the policy needs then.\n";
+
 constexpr std::string_view kJob =
     R"(# Runs dlc-check in the cluster, with the rights of 'dlc-check manifest rbac'. The Job fails unless the run passed:
 #   kubectl wait --for=condition=complete job/{name} -n {namespace} --timeout=15m
 # Before it: a PersistentVolumeClaim '{claim}' for the evidence and, to judge by a policy of your own,
 #   kubectl create configmap {name} -n {namespace} --from-file=policy.yaml
-apiVersion: batch/v1
+{image_note}apiVersion: batch/v1
 kind: Job
 metadata:
   name: {name}
@@ -169,9 +184,12 @@ std::string RbacManifest(const ManifestOptions& options) {
 }
 
 std::string JobManifest(const ManifestOptions& options) {
+  const bool image = std::find(options.stages.begin(), options.stages.end(), Stage::kImage) !=
+                     options.stages.end();
   return fmt::format(fmt::runtime(kJob), fmt::arg("name", options.name),
                      fmt::arg("namespace", options.name_space), fmt::arg("image", options.image),
                      fmt::arg("stages", StageList(options.stages)),
+                     fmt::arg("image_note", image ? kWithImage : kWithoutImage),
                      fmt::arg("claim", options.volume_claim));
 }
 

@@ -5,6 +5,7 @@ For every fault: the right exit code and words, bounded memory and time, and no 
 """
 import json
 import os
+import re
 import ssl
 import subprocess
 import threading
@@ -150,6 +151,66 @@ class KubeCase(Case):
 
     def reasons(self, report):
         return " ".join(finding.get("reason", {}).get("message", "") for finding in report["findings"])
+
+
+class Gates(KubeCase):
+    """The command of the printed Job, run here against an API server that answers what a real one did, with a dashboard behind
+    it. The Job's exit code is the command's."""
+
+    SAVED = {"/api/version": "version", "/api/v0/nodes": "nodes", "/api/jobs/": "jobs"}
+
+    def dashboard(self, request):
+        path = request.path.partition("/proxy")[2].partition("?")[0]
+        if path == "/api/authentication_mode":
+            return json_reply(request, 200, {"authentication_mode": "disabled"})
+        return path in self.SAVED and reply(request, 200, "application/json", (EXAMPLE / "ray" / f"{self.SAVED[path]}.json").read_bytes())
+
+    def job(self, *arguments, policy=None, fault=None):
+        """(exit code, stages, outcome) of the printed Job."""
+        text = self.run_cli("manifest", "job", *arguments, expect=OK).stdout
+        script = text.split("- >-\n", 1)[1].split("- dlc-check\n", 1)[0]
+        script = " ".join(line.strip() for line in script.splitlines())
+        self.assertIn("/evidence/$POD_NAME", script)
+        evidence, config = self.dir / "evidence", self.dir / "config"
+        evidence.mkdir(exist_ok=True)
+        config.mkdir(exist_ok=True)
+        if policy is not None:
+            (config / "policy.yaml").write_text(policy)
+        script = script.replace("/evidence/", f"{evidence}/").replace("/config/", f"{config}/")
+        server = self.api(fault or self.dashboard)
+        pod = f"pod-{len(list(evidence.iterdir()))}"
+        # The image's registry is on disk here.
+        extra = ["--image", f"oci:{EXAMPLE / 'image'}"] if "image" in script.partition("--only ")[2].split()[0] else []
+        env = {**self.env, "PATH": f"{DLC_CHECK.parent}:{self.env['PATH']}", "POD_NAME": pod, "KUBECONFIG": str(self.config_of(server))}
+        done = subprocess.run(["/bin/sh", "-c", script.replace('"$@"', '"$@" ' + " ".join(extra)), "dlc-check"], capture_output=True, text=True, env=env, timeout=self.patience)
+        predicate = json.loads((evidence / pod / "evidence.statement.json").read_text())["predicate"]
+        self.said = done.stdout + done.stderr
+        return done.returncode, predicate["observations"]["run"]["stages"], text
+
+    def test_it_passes_when_all_is_well_and_fails_when_not(self):
+        code, stages, _ = self.job()
+        self.assertEqual((code, stages), (OK, ["gpu", "nccl"]), self.said)
+        policy = "apiVersion: dlc-check/v1\nkind: Policy\ngpu: {perWorkerPod: %d}\n"
+        self.assertEqual(self.job(policy=policy % 4)[0], OK, self.said)
+        self.assertEqual(self.job(policy=policy % 8)[0], FAILED, self.said)
+
+    def test_what_was_not_seen_is_no_pass(self):
+        self.assertEqual(self.job(fault=lambda r: json_reply(r, 403, status(403, "Forbidden")) if "/nodes" in r.path and "proxy" not in r.path else self.dashboard(r))[0], INCOMPLETE, self.said)
+
+    def test_with_stage_image_the_policy_has_to_say_what_is_not_seen(self):
+        policy = re.sub("^stages:.*\n", "", (EXAMPLE / "policy.yaml").read_text(), flags=re.M)
+        code, stages, text = self.job("--only", "image,gpu,nccl", policy=policy)
+        self.assertEqual((code, stages), (INCOMPLETE, ["image", "gpu", "nccl"]), self.said)
+        severity = "".join(line[4:] + "\n" for line in text.splitlines() if re.match(r"#   severity:|#     \S+/\S+: warn", line))
+        self.assertEqual(severity.count(": warn"), 4)
+        self.assertEqual(self.job("--only", "image,gpu,nccl", policy=policy + severity)[0], OK, self.said)
+        # Each of them is needed.
+        lines = severity.splitlines(keepends=True)
+        for i in range(1, len(lines)):
+            self.assertEqual(self.job("--only", "image,gpu,nccl", policy=policy + "".join(lines[:i] + lines[i + 1:]))[0], INCOMPLETE, lines[i])
+        moved = policy.replace("digest: sha256:9e7", "digest: sha256:9e8")
+        self.assertNotEqual(moved, policy)
+        self.assertEqual(self.job("--only", "image,gpu,nccl", policy=moved + severity)[0], FAILED, self.said)
 
 
 class Behaves(KubeCase):

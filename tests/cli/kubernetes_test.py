@@ -237,7 +237,7 @@ class Jobs(KubeCase):
         self.assertEqual(done.stdout.split(), ["cluster", "--only", "image,gpu", "--namespace", NAMESPACE, "--out", "/evidence/dlc-check-abc", "--no-sign"])
 
     def test_names_that_would_not_be_yaml_are_refused(self):
-        for arguments in (["-n", "a: b"], ["-n", "A"], ["--name", "x\ny"], ["--evidence-claim", "-x-"], ["--image", "x y"], ["--only", "imag"]):
+        for arguments in (["-n", "a: b"], ["-n", "A"], ["--name", "x\ny"], ["--evidence-claim", "-x-"], ["--image", "x y"], ["--only", "imag"], ["--only", "gpu,checkpoint"], ["--only", "fsdp"]):
             with self.subTest(arguments=arguments):
                 done = self.run_cli("manifest", "job", *[arguments[0] + "=" + arguments[1]] if arguments[0].startswith("--") else arguments, expect=USAGE)
                 self.assertEqual(done.stdout, "")
