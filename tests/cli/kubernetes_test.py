@@ -258,6 +258,65 @@ if [ "$(wc -l <{self.dir}/runs)" -eq 1 ]; then printf {self.credential('expired'
         self.assertEqual(self.observation("nodes")["state"], "seen")
         self.assertEqual((self.dir / "runs").read_text(), "x\nx\n")
 
+    def bound_token(self, account, secret=None):
+        """A token as the server signs it; one for a Secret lives no longer than that."""
+        spec = {"expirationSeconds": 3600}
+        if secret:
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Secret", "name": secret["metadata"]["name"], "uid": secret["metadata"]["uid"]}
+        code, made = SERVER.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token",
+                                    {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
+        self.assertEqual(code, 201, made)
+        return made["status"]["token"]
+
+    def await_answer_to(self, user, code):
+        """The server keeps what it thinks of a token for some seconds, and tells nobody when it thinks anew."""
+        until = time.monotonic() + 60
+        while SERVER.request("GET", "/api/v1/nodes?limit=1", user=user)[0] != code:
+            if time.monotonic() > until:
+                self.fail(f"{user}: the server did not come to answer {code}")
+            threading.Event().wait(0.1)
+
+    def test_a_token_that_dies_in_the_middle_of_a_run_is_renewed(self):
+        """The real server's own token, valid at first, and refused by it once the Secret that it is bound to is deleted."""
+        paths = {"serviceaccounts": {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "short-lived", "namespace": NAMESPACE}},
+                 "secrets": {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "session", "namespace": NAMESPACE}}}
+        made = {kind: SERVER.create(f"/api/v1/namespaces/{NAMESPACE}/{kind}", body) for kind, body in paths.items()}
+        binding = SERVER.create(f"{RBAC}/clusterrolebindings", {"kind": "ClusterRoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "short-lived"},
+                                                               "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                                                               "subjects": [{"kind": "ServiceAccount", "name": "short-lived", "namespace": NAMESPACE}]})
+        self.addCleanup(lambda: [SERVER.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/{kind}/{one['metadata']['name']}") for kind, one in made.items()])
+        self.addCleanup(SERVER.request, "DELETE", f"{RBAC}/clusterrolebindings/{binding['metadata']['name']}")
+        for name, secret in (("first", made["secrets"]), ("second", None)):
+            SERVER.tokens[name] = (self.bound_token("short-lived", secret), ())
+            self.await_answer_to(name, 200)
+        ask, answer = self.dir / "ask", self.dir / "answer"
+        os.mkfifo(ask)
+        os.mkfifo(answer)
+        died = []
+
+        def end_the_session():
+            ask.read_text()
+            try:
+                SERVER.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/secrets/session")
+                self.await_answer_to("first", 401)
+                died.append(True)
+            finally:
+                answer.write_text("x\n")
+
+        threading.Thread(target=end_the_session, daemon=True).start()
+        # Asked before every request, for the tokens' time is said to be past: the eighth is the first after the RayClusters, and
+        # the last that gets the token that is dead by then.
+        past = ',"expirationTimestamp":"2020-01-01T00:00:00Z"'
+        user = self.plugin(f"""echo x >>{self.dir}/runs
+n=$(wc -l <{self.dir}/runs)
+if [ "$n" -eq 8 ]; then echo now >{ask}; read line <{answer}; fi
+if [ "$n" -le 8 ]; then printf {self.credential(SERVER.token('first'), past)}; else printf {self.credential(SERVER.token('second'), past)}; fi""")
+        _, err, *_ = self.look(SERVER.kubeconfig(name="session", **user))
+        self.assertEqual(died, [True])
+        for name in ("rayClusters", "pods", "nodes"):
+            self.assertEqual(self.observation(name)["state"], "seen", name)
+        self.assertEqual(len(re.findall(r": 401, ", err)), 1, err)
+
     def test_a_token_that_has_run_out_is_renewed_before_it_is_sent(self):
         extra = ',"expirationTimestamp":"2020-01-01T00:00:00Z"'
         user = self.plugin(f"echo x >>{self.dir}/runs\nprintf {self.credential(SERVER.token('admin'), extra)}")
