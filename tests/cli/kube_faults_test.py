@@ -230,6 +230,43 @@ class Behaves(KubeCase):
         # The RayJob object's torch is a finding although no dashboard was asked.
         self.assertIn(("fail", "qwen"), verdicts["job-packages/protected-package"])
 
+    def test_plain_secrets_in_manifests_and_jobs_are_seen_nowhere(self):
+        def with_secrets(request):
+            path = request.path.partition("?")[0]
+            if "/proxy/api/authentication_mode" in path:
+                return json_reply(request, 200, {"authentication_mode": "disabled"})
+            if path.endswith("/proxy/api/jobs/"):
+                return json_reply(request, 200, [{"submission_id": "j", "status": "RUNNING", "entrypoint": "X_KEY=hush-1 python t.py --token hush-2 && pip install torch==2.4.0",
+                                                  "runtime_env": {"working_dir": "https://ci:hush-3@h/w.zip?X-Amz-Signature=hush-4", "env_vars": {"OPTS": "--password=hush-5"}}}])
+            for name in ("rayclusters", "rayjobs", "pods"):
+                if path.endswith(f"/{name}"):
+                    body = json.loads(recorded(name)[2])
+                    for item in body["items"]:
+                        spec = item["spec"]
+                        if name == "rayclusters":
+                            spec["headGroupSpec"].setdefault("rayStartParams", {})["redis-password"] = "hush-6"
+                        if name == "pods":
+                            spec["containers"][0].update(command=["python", "--api-key"], args=["hush-7", "sh -c 'train --token=hush-8'"])
+                            item["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "Error", "message": "cannot get https://h/?token=hush-9"}}
+                        if name == "rayjobs":
+                            spec["entrypoint"] = "curl -H 'Authorization: Bearer hush-10' https://u:hush-11@h/?a=hush-12"
+                    return json_reply(request, 200, body)
+            return False
+
+        config = self.config_of(self.api(with_secrets, jobs=True))
+        report, err, _ = self.look(config, expect=FAILED)
+        self.run_cli("snapshot", "--kubeconfig", config, "--image", f"oci:{EXAMPLE / 'image'}", "--out", self.dir / "snap", expect=OK)
+        written = [path for top in (self.out, self.dir / "snap") for path in top.rglob("*") if path.is_file()]
+        self.assertGreater(len(written), 3)
+        for text in [json.dumps(report), err, *(path.read_text() for path in written)]:
+            self.assertNotIn("hush", text)
+        statement = json.loads((self.out / "evidence.statement.json").read_text())["predicate"]
+        self.assertTrue({"credentials in a container's command (6 values)", "credentials in a container's message (3 values)", "credentials in a job's entrypoint (2 values)",
+                         "credentials in a job's runtime_env (1 value)", "rayStartParams redis-password (1 value)", "runtime_env variable OPTS (1 value)"} <= set(statement["redaction"]["applied"]),
+                        statement["redaction"])
+        # What is judged of the command line is still there.
+        self.assertIn(("fail", "j"), self.findings(report)["job-packages/environment-replaced"])
+
     def test_snapshot_and_judge_find_the_same(self):
         server = self.api()
         config = self.config_of(server)

@@ -32,7 +32,7 @@ EnvVar ReadEnv(const Fields& fields) {
   if (LooksSecret(variable.name) && !variable.value.empty()) {
     variable.value = kRedacted;
   }
-  variable.value = WithoutUrlCredentials(variable.value);
+  variable.value = WithoutSecrets(variable.value);
   return variable;
 }
 
@@ -51,6 +51,7 @@ ContainerSpec ReadContainer(const Fields& fields) {
   });
   container.command = fields.TextList("command");
   container.args = fields.TextList("args");
+  RemoveSecrets(container.command, container.args);
   container.privileged = fields.Map("securityContext").Bool("privileged");
   return container;
 }
@@ -114,6 +115,9 @@ PodSpec ReadPodSpec(const Fields& fields) {
 void ReadGroup(const Fields& fields, RayGroup& group) {
   group.source = fields.InFile();
   group.ray_start_params = fields.TextMap("rayStartParams");
+  for (auto& [name, value] : group.ray_start_params) {
+    value = NamesSecret(name) && !value.empty() ? kRedacted : WithoutSecrets(value);
+  }
   const std::string gpus = fields.Map("resources").Text("GPU");
   if (!gpus.empty()) {
     group.ray_start_params["num-gpus"] = gpus;
@@ -177,7 +181,7 @@ ContainerStatus ReadStatus(const Fields& fields) {
       const Fields details = state.Map(name);
       status.state = name;
       status.reason = details.FreeText("reason");
-      status.message = details.FreeText("message");
+      status.message = WithoutSecrets(details.FreeText("message"));
     }
   }
   return status;
