@@ -10,6 +10,7 @@
 
 #include "cmd/dlc-check/command.h"
 #include "cmd/dlc-check/manifest_text.h"
+#include "probes/control/ray/ray_secret.h"
 
 namespace dlc {
 namespace {
@@ -112,6 +113,10 @@ class ManifestCommand : public Command {
         "rbac", "a ServiceAccount, Role and ClusterRole with the least rights for the stages");
     AddManifestOptions(*rbac, options_, only_,
                        "image,gpu,nccl,fsdp,checkpoint (default all of them)");
+    rbac->add_option("--ray-cluster", ray_cluster_,
+                     "also the right to get this RayCluster's one Secret with Ray's token (KubeRay "
+                     "1.5.1, authOptions.mode token), for runs without RAY_AUTH_TOKEN")
+        ->type_name("NAME");
     rbac->footer("Example: dlc-check manifest rbac --namespace ray-train | kubectl apply -f -\n\n" +
                  std::string(kPlainExitCodesHelp));
     rbac->callback([this, chosen] {
@@ -147,6 +152,14 @@ class ManifestCommand : public Command {
     if (auto done = Complete(options_, only_, job_); !done) {
       return context.Fail(done.error());
     }
+    if (!ray_cluster_.empty()) {
+      if (!LooksLikeName(ray_cluster_)) {
+        return context.Fail({ErrorCode::kInvalidInput,
+                             "--ray-cluster '" + ray_cluster_ + "' is no name of a RayCluster",
+                             "lower case letters, digits and '-', at most 63"});
+      }
+      options_.token_secret = RayTokenSecretName(ray_cluster_, "");
+    }
     context.out << print_(options_);
     return ExitCode::kOk;
   }
@@ -155,6 +168,7 @@ class ManifestCommand : public Command {
   ManifestOptions options_;
   std::vector<std::string> only_;
   bool job_ = false;
+  std::string ray_cluster_;
   std::string (*print_)(const ManifestOptions&) = nullptr;
 };
 

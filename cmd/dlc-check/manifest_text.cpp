@@ -148,9 +148,11 @@ std::string StageList(const std::vector<Stage>& stages) {
 
 /// One rule a resource: each can be taken away alone.
 std::string Rule(const KubeRight& right) {
-  return fmt::format(
-      "- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n  verbs: [\"{}\"]\n", right.group,
-      right.resource + (right.subresource.empty() ? "" : "/" + right.subresource), right.verb);
+  const std::string names = right.name.empty() ? "" : "  resourceNames: [\"" + right.name + "\"]\n";
+  return fmt::format("- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n{}  verbs: [\"{}\"]\n",
+                     right.group,
+                     right.resource + (right.subresource.empty() ? "" : "/" + right.subresource),
+                     names, right.verb);
 }
 
 std::string Bound(const ManifestOptions& options, bool cluster_wide, const std::string& rules) {
@@ -174,6 +176,9 @@ std::string RbacManifest(const ManifestOptions& options) {
     (right.name_space.empty() ? cluster_wide : namespaced) += Rule(right);
   }
   const bool dashboard = namespaced.find("services/proxy") != std::string::npos;
+  if (dashboard && !options.token_secret.empty()) {
+    namespaced += Rule({"get", "", "secrets", "", options.name_space, options.token_secret});
+  }
   std::string text =
       fmt::format(fmt::runtime(kStandsFor), fmt::arg("stages", StageList(options.stages)),
                   fmt::arg("dashboard", dashboard ? kOfTheDashboard : ""),

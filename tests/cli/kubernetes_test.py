@@ -97,27 +97,27 @@ class Reads(KubeCase):
 
 
 class Rights(KubeCase):
-    def apply(self, text):
+    def apply(self, text, namespace=NAMESPACE):
         made = []
         for document in text.split("\n---\n"):
             kind = re.search(r"^kind: (\w+)$", document, re.M).group(1)
-            path = {"ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", "Role": f"{RBAC}/namespaces/{NAMESPACE}/roles",
-                    "RoleBinding": f"{RBAC}/namespaces/{NAMESPACE}/rolebindings", "ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}[kind]
+            path = {"ServiceAccount": f"/api/v1/namespaces/{namespace}/serviceaccounts", "Role": f"{RBAC}/namespaces/{namespace}/roles",
+                    "RoleBinding": f"{RBAC}/namespaces/{namespace}/rolebindings", "ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}[kind]
             made.append((path, SERVER.create(path, document.encode(), content_type="application/yaml")))
         self.addCleanup(lambda: [SERVER.request("DELETE", f"{path}/{one['metadata']['name']}") for path, one in made])
         return made
 
-    def account_token(self, name):
-        code, made = SERVER.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token",
+    def account_token(self, name, namespace=NAMESPACE):
+        code, made = SERVER.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
                                     {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
         self.assertEqual(code, 201, made)
         return made["status"]["token"]
 
-    def await_right(self, account, rule, namespace, allowed):
+    def await_right(self, account, rule, namespace, allowed, of=NAMESPACE):
         """The server's authorizer follows its own watch: ask until it has seen the change."""
         resource, _, subresource = rule["resources"][0].partition("/")
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                  "spec": {"user": f"system:serviceaccount:{NAMESPACE}:{account}",
+                  "spec": {"user": f"system:serviceaccount:{of}:{account}",
                            "resourceAttributes": {"verb": rule["verbs"][0], "resource": resource, "subresource": subresource, "group": rule["apiGroups"][0], "namespace": namespace}}}
         until = time.monotonic() + 30
         while time.monotonic() < until:
@@ -139,7 +139,8 @@ class Rights(KubeCase):
         seen = lambda: {name: self.observation(name)["state"] for name in where.values()}
         ray = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
         jobs = lambda: ray()["jobObjects"]["state"]
-        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
+        # Those of resource.k8s.io are for pods with resource claims: below.
+        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", []) if rule["apiGroups"] != ["resource.k8s.io"]]
         self.assertEqual(len(rules), 5)
         for _, role, rule in rules:
             self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True)
@@ -167,6 +168,58 @@ class Rights(KubeCase):
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", restored)[0], 200)
                 self.await_right("dlc-check", rule, namespace, True)
         self.assertTrue(whole)
+
+    def test_the_rights_to_resource_claims_are_needed_where_a_pod_has_some(self):
+        """This server is too old to have resource.k8s.io: CRDs stand for its kinds, so that what is shown here is the way to them and
+        the rights, and no DRA. The objects are made after the types of resource.k8s.io/v1."""
+        name = "claims"
+        SERVER.namespace(name)
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for kind, scope in (("ResourceSlice", "Cluster"), ("ResourceClaim", "Namespaced")):
+            plural = kind.lower() + "s"
+            SERVER.create(crds, {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                                 "metadata": {"name": f"{plural}.resource.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
+                                 "spec": {"group": "resource.k8s.io", "scope": scope, "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": kind + "List"},
+                                          "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
+            self.addCleanup(SERVER.request, "DELETE", f"{crds}/{plural}.resource.k8s.io")
+        slices, claims = "/apis/resource.k8s.io/v1/resourceslices", f"/apis/resource.k8s.io/v1/namespaces/{name}/resourceclaims"
+        SERVER.await_answer(slices)
+        SERVER.await_answer(claims)
+        SERVER.create(slices, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "gpu-1-gpus"},
+                               "spec": {"driver": "gpu.nvidia.com", "nodeName": "gpu-1", "pool": {"name": "gpu-1", "generation": 1, "resourceSliceCount": 1},
+                                        "devices": [{"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}}]}})
+        SERVER.create(claims, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "worker-gpus", "namespace": name},
+                               "status": {"allocation": {"devices": {"results": [{"request": "gpu", "driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0"}]}}}})
+        cluster = json.loads(json.dumps(SERVER.request("GET", f"{RAY}/{NAMESPACE}/rayclusters/ray-train-cluster")[1]))
+        cluster["metadata"] = {"name": "by-claim", "namespace": name}
+        template = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+        template["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
+        template["containers"][0]["resources"]["claims"] = [{"name": "gpus"}]
+        SERVER.create(f"{RAY}/{name}/rayclusters", cluster, {"state": "ready"})
+        made = self.apply(self.run_cli("manifest", "rbac", "--namespace", name, "--only", "image,gpu,nccl", expect=OK).stdout, name)
+        config = SERVER.kubeconfig("by-claim", token=self.account_token("dlc-check", name), namespace=name)
+        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
+        for _, role, rule in rules:
+            self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
+        states = lambda: {kind: self.observation("dra")[kind]["state"] for kind in ("slices", "claims")}
+        # There are no pods, which is a finding.
+        self.look(config, expect=FAILED)
+        self.assertEqual(states(), {"slices": "seen", "claims": "seen"})
+        self.assertEqual(self.observation("dra")["slices"]["value"][0]["devices"], [{"name": "gpu-0", "kind": "gpu"}])
+        self.assertEqual(self.observation("dra")["claims"]["value"][0]["devices"][0]["device"], "gpu-0")
+        for path, role, rule in rules:
+            if rule["apiGroups"] != ["resource.k8s.io"]:
+                continue
+            with self.subTest(rule=rule):
+                less = {**role, "rules": [other for other in role["rules"] if other != rule], "metadata": {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}}
+                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
+                self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), False, of=name)
+                self.look(config, expect=FAILED)
+                missing = rule["resources"][0].removeprefix("resource")
+                self.assertEqual(states(), {kind: "not_looked_at" if kind == missing else "seen" for kind in ("slices", "claims")})
+                self.assertIn(f"needs list on resource{missing}.resource.k8s.io", self.observation("dra")[missing]["why"]["reason"])
+                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", {**less, "rules": role["rules"]})[0], 200)
+                self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
 
     def test_fewer_stages_ask_for_fewer_rights(self):
         text = self.run_cli("manifest", "rbac", "--only", "checkpoint", "-n", "other", expect=OK).stdout

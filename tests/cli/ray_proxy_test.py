@@ -3,10 +3,13 @@
 kube-apiserver) and an address beside loopback, which Kubernetes takes no endpoint at; else this exits 77, as ctest's skips do.
 The dashboard is one that answers what a real Ray 2.58 did and, where DLC_RAY_PYTHON names a python that has a Ray
 (tests/ray/install.sh), that Ray itself."""
+import base64
 import ipaddress
 import json
+import re
 import socket
 import sys
+import time
 import unittest
 
 import kube_server
@@ -70,7 +73,7 @@ class Behind(Case):
         done = self.run_cli("image", "--kubeconfig", config or self.server.kubeconfig(user), "--image", f"oci:{EXAMPLE / 'image'}", "--no-sign",
                             "--format", "json", "--out", out, "-v", env=self.env | env)
         said = done.stdout + done.stderr + "".join(path.read_text() for path in out.rglob("*") if path.is_file())
-        for secret in ("hush", TOKEN, self.server.token(user)):
+        for secret in ("hush", base64.b64encode(TOKEN.encode()).decode(), self.server.token(user)):
             self.assertNotIn(secret, said)
         self.said = said
         return json.loads((out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
@@ -205,6 +208,47 @@ class LiveLocked(Live):
         ray = self.look(RAY_AUTH_TOKEN=TOKEN)
         self.assert_all_seen(ray)
         self.assertEqual(ray["dashboard"]["authentication"], "token")
+
+    def test_rays_token_from_the_clusters_secret(self):
+        """As KubeRay 1.5.1 makes it. The printed role with --ray-cluster is enough, and without that rule the Secret stays closed."""
+        clusters, secrets = f"/apis/ray.io/v1/namespaces/{NAMESPACE}/rayclusters/ray-train-cluster", f"/api/v1/namespaces/{NAMESPACE}/secrets"
+        patch = lambda value: self.server.request("PATCH", clusters, {"spec": {"authOptions": value}}, content_type="application/merge-patch+json")
+        self.assertEqual(patch({"mode": "token"})[0], 200)
+        self.addCleanup(patch, None)
+        self.server.create(secrets, {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "ray-train-cluster", "namespace": NAMESPACE}, "stringData": {"auth_token": TOKEN}})
+        self.addCleanup(self.server.request, "DELETE", f"{secrets}/ray-train-cluster")
+        self.assert_all_seen(self.look())
+        self.assertEqual(self.states(self.look("viewer")), {"not_looked_at"})
+        printed = self.run_cli("manifest", "rbac", "-n", NAMESPACE, "--only", "image", "--ray-cluster", "ray-train-cluster", expect=0).stdout
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        for document in printed.split("\n---\n"):
+            kind = re.search(r"^kind: (\w+)$", document, re.M).group(1)
+            if kind == "ServiceAccount":
+                continue
+            document = document.replace("kind: ServiceAccount", "kind: User\n  apiGroup: rbac.authorization.k8s.io").replace(f"  name: dlc-check\n  namespace: {NAMESPACE}", "  name: viewer") if kind.endswith("Binding") else document
+            path = {"Role": f"{rbac}/namespaces/{NAMESPACE}/roles", "RoleBinding": f"{rbac}/namespaces/{NAMESPACE}/rolebindings", "ClusterRole": f"{rbac}/clusterroles", "ClusterRoleBinding": f"{rbac}/clusterrolebindings"}[kind]
+            made = self.server.create(path, document.encode(), content_type="application/yaml")
+            self.addCleanup(self.server.request, "DELETE", f"{path}/{made['metadata']['name']}")
+            if kind == "Role":
+                role, roles = made, path
+        self.await_review("secrets", True)
+        self.assert_all_seen(self.look("viewer"))
+        less = {**role, "rules": [rule for rule in role["rules"] if rule["resources"] != ["secrets"]]}
+        self.assertEqual(len(less["rules"]), len(role["rules"]) - 1)
+        less["metadata"].pop("resourceVersion")
+        self.assertEqual(self.server.request("PUT", f"{roles}/{role['metadata']['name']}", less)[0], 200)
+        self.await_review("secrets", False)
+        ray = self.look("viewer")
+        self.assertEqual(self.states(ray), {"not_looked_at"})
+        self.assertIn("needs get on secrets 'ray-train-cluster'", json.dumps(ray))
+
+    def await_review(self, resource, allowed):
+        """The server's authorizer follows its own watch: ask until it has seen the change."""
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                  "spec": {"user": "viewer", "resourceAttributes": {"verb": "get", "resource": resource, "name": "ray-train-cluster", "namespace": NAMESPACE}}}
+        until = time.monotonic() + 30
+        while self.server.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] != allowed:
+            self.assertLess(time.monotonic(), until, "the right did not change")
 
     def test_without_rays_token(self):
         ray = self.look()

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "probes/control/http/base64.h"
 #include "probes/control/ray/observe_ray.h"
+#include "probes/control/ray/ray_secret.h"
 #include "tests/kubernetes/scratch.h"
 #include "tests/ray/ray_server.h"
 
@@ -183,6 +185,98 @@ TEST_CASE("service proxy: a 401 of Ray's is no word on the API server's credenti
   CHECK(RunsOfPlugin(HttpAnswer(401, "Unauthorized: Missing authentication token",
                                 "Content-Type: text/plain\r\n")) == 1);
   CHECK(RunsOfPlugin(StatusAnswer(401, "Unauthorized", "Unauthorized")) == 2);
+}
+
+constexpr const char* kSecretPath = "/api/v1/namespaces/ray-train/secrets/one";
+
+RayAnswers WithSecret(const std::string& data) {
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = JsonAnswer(R"({"authentication_mode":"token"})");
+  answers[kSecretPath] = JsonAnswer(R"({"kind":"Secret","data":)" + data + "}");
+  return answers;
+}
+
+std::string TokenData(const std::string& token) {
+  return R"({"auth_token":")" + Base64Encode(token) + R"("})";
+}
+
+RayCluster OneWithToken() {
+  RayCluster cluster = OneCluster();
+  cluster.auth_mode = "token";
+  return cluster;
+}
+
+int RequestsFor(const ApiServer& api, const std::string& path) {
+  const auto requests = api.server.Requests();
+  return static_cast<int>(
+      std::count_if(requests.begin(), requests.end(),
+                    [&](const std::string& request) { return PathOfRequest(request) == path; }));
+}
+
+TEST_CASE("ray's secret: read where the RayCluster wants a token and none was given") {
+  ApiServer api(WithSecret(TokenData(std::string(kToken) + "\n")));
+  const RayFacts facts = api.Look(WholeLook(), OneWithToken());
+  CHECK(facts.nodes.seen());
+  CHECK(facts.jobs.seen());
+  CHECK(RequestsFor(api, kSecretPath) == 1);
+  CHECK(api.server.Requests().back().find(std::string("X-Ray-Authorization: Bearer ") + kToken) !=
+        std::string::npos);
+
+  ApiServer given(WithSecret(TokenData("another")));
+  CHECK(given.Look(WholeLook(kToken), OneWithToken()).nodes.seen());
+  CHECK(RequestsFor(given, kSecretPath) == 0);
+  ApiServer not_named(WithSecret(TokenData(kToken)));
+  CHECK(not_named.Look(WholeLook()).nodes.not_looked_at());
+  CHECK(RequestsFor(not_named, kSecretPath) == 0);
+  RayAnswers open = WithSecret(TokenData(kToken));
+  open[std::string(kByName) + kModePath] = JsonAnswer(R"({"authentication_mode":"disabled"})");
+  ApiServer disabled(open);
+  CHECK(disabled.Look(WholeLook(), OneWithToken()).nodes.seen());
+  CHECK(RequestsFor(disabled, kSecretPath) == 0);
+}
+
+TEST_CASE("ray's secret: without the right it is not asked for, and the right is named") {
+  const RayAnswers answers = WithSecret(TokenData(kToken));
+  ApiServer api([by_path = AnswerFrom(answers)](const std::string& request) {
+    const bool secret =
+        request.find(R"("resource":"secrets","namespace":"ray-train","name":"one")") !=
+        std::string::npos;
+    return secret ? Review(false) : by_path(request);
+  });
+  const RayFacts facts = api.Look(WholeLook(), OneWithToken());
+  REQUIRE(facts.nodes.not_looked_at());
+  CHECK(facts.nodes.why_not().reason.find("needs get on secrets 'one' in namespace ray-train") !=
+        std::string::npos);
+  CHECK(facts.nodes.why_not().reason.find("RAY_AUTH_TOKEN") != std::string::npos);
+  CHECK(RequestsFor(api, kSecretPath) == 0);
+
+  RayAnswers forbidden = answers;
+  forbidden[kSecretPath] = StatusAnswer(403, "Forbidden", "secrets is forbidden");
+  CHECK(ApiServer(forbidden).Look(WholeLook(), OneWithToken()).nodes.not_looked_at());
+}
+
+TEST_CASE("ray's secret: one that holds no token is an error that shows nothing of it") {
+  for (const std::string& data :
+       {std::string("{}"), std::string("null"), std::string(R"({"auth_token":""})"),
+        std::string(R"({"auth_token":"hush-hush !"})"), TokenData("hush-hush hush"),
+        TokenData("hush\x01")}) {
+    CAPTURE(data);
+    const RayFacts facts = ApiServer(WithSecret(data)).Look(WholeLook(), OneWithToken());
+    REQUIRE(facts.nodes.failed());
+    CHECK(facts.nodes.error().message.find("Secret ray-train/one (auth_token)") !=
+          std::string::npos);
+    CHECK(facts.nodes.error().message.find("hush") == std::string::npos);
+  }
+  RayAnswers absent = WithSecret("{}");
+  absent[kSecretPath] = StatusAnswer(404, "NotFound", "secrets one not found");
+  CHECK(ApiServer(absent).Look(WholeLook(), OneWithToken()).nodes.failed());
+}
+
+TEST_CASE("ray's secret: its name, as KubeRay makes it or the RayCluster says") {
+  CHECK(RayTokenSecretName("one", "") == "one");
+  CHECK(RayTokenSecretName("one", "mine") == "mine");
+  CHECK(RayTokenSecretName("abc" + std::string(50, 'x'), "") == std::string(50, 'x'));
+  CHECK(RayTokenSecretName("abc-" + std::string(49, 'x'), "") == "r" + std::string(49, 'x'));
 }
 
 TEST_CASE("service proxy: a dashboard that the control plane cannot reach") {

@@ -314,7 +314,8 @@ Result<bool> KubeClient::Review(const KubeRight& right, Deadline deadline) {
   Json attributes{{"verb", right.verb}, {"resource", right.resource}};
   for (const auto& [key, value] : {std::pair{"group", &right.group},
                                    {"subresource", &right.subresource},
-                                   {"namespace", &right.name_space}}) {
+                                   {"namespace", &right.name_space},
+                                   {"name", &right.name}}) {
     if (!value->empty()) {
       attributes[key] = *value;
     }

@@ -19,6 +19,7 @@ constexpr std::initializer_list<Stage> kEvery = {Stage::kImage, Stage::kGpu, Sta
                                                  Stage::kFsdp, Stage::kCheckpoint};
 constexpr std::initializer_list<Stage> kOfPods = {Stage::kImage, Stage::kGpu, Stage::kNccl};
 constexpr std::initializer_list<Stage> kOfDashboard = {Stage::kImage, Stage::kGpu};
+constexpr std::initializer_list<Stage> kOfDevices = {Stage::kGpu, Stage::kNccl};
 constexpr std::initializer_list<Stage> kOfImage = {Stage::kImage};
 
 const Need kNeeds[] = {
@@ -27,6 +28,8 @@ const Need kNeeds[] = {
     {"list", "", "pods", "", true, kOfPods},
     {"list", "", "nodes", "", false, kOfPods},
     {"get", "", "services", "proxy", true, kOfDashboard},
+    {"list", "resource.k8s.io", "resourceslices", "", false, kOfDevices},
+    {"list", "resource.k8s.io", "resourceclaims", "", true, kOfDevices},
 };
 
 bool Serves(const Need& need, const std::vector<Stage>& stages) {
@@ -36,6 +39,13 @@ bool Serves(const Need& need, const std::vector<Stage>& stages) {
 }
 
 }  // namespace
+
+bool IsFirstAsked(const KubeRight& right, bool dashboard) {
+  if (right.group == kDraGroup) {
+    return false;
+  }
+  return right.verb == "list" || dashboard;
+}
 
 std::vector<KubeRight> RightsOf(const std::vector<Stage>& stages, const std::string& name_space) {
   std::vector<KubeRight> rights;
