@@ -144,56 +144,73 @@ const SliceDevice* ClaimedCluster::Find(const ClaimedDevice& device) const {
   return it == devices_.end() ? nullptr : it->second;
 }
 
-ClaimedCluster::Given ClaimedCluster::GivenTo(const Pod& pod) const {
-  Given given;
-  const PodSpec& spec = pod.spec;
-  if (spec.resource_claims.empty()) {
-    return given;
-  }
-  const auto unread = [&](const std::string& why) {
-    given.devices.clear();
-    given.unread = why;
-    return given;
-  };
+/// Nothing where the pod's claims can be read.
+std::string ClaimedCluster::WhyUnread(const Pod& pod) const {
   const auto uses = [](const ContainerSpec& container) { return !container.claims.empty(); };
-  if (std::none_of(spec.containers.begin(), spec.containers.end(), uses)) {
-    return unread("which container uses the pod's resource claims was not seen");
+  if (std::none_of(pod.spec.containers.begin(), pod.spec.containers.end(), uses)) {
+    return "which container uses the pod's resource claims was not seen";
   }
   if (!facts_.dra) {
-    return unread("the pod's resource claims were not looked at");
+    return "the pod's resource claims were not looked at";
   }
-  if (!facts_.dra->claims.seen()) {
-    return unread(WhyUnseen("ResourceClaims", facts_.dra->claims));
+  return facts_.dra->claims.seen() ? "" : WhyUnseen("ResourceClaims", facts_.dra->claims);
+}
+
+/// What `claim` gives by `use`; else why that is not known.
+std::string ClaimedCluster::Add(const ContainerClaim& use, const ResourceClaim& claim,
+                                Given& given) const {
+  const std::string of_claim = " of ResourceClaim " + claim.name;
+  for (const ClaimedDevice& device : claim.devices) {
+    const bool gpu = device.driver == kDraGpuDriver;
+    if (!Answers(use, device) || (!gpu && device.driver != kDraNetworkDriver)) {
+      continue;
+    }
+    const SliceDevice* found = Find(device);
+    if (found == nullptr) {
+      return facts_.dra->slices.seen()
+                 ? "device " + device.device + of_claim + " is in no ResourceSlice"
+                 : WhyUnseen("ResourceSlices", facts_.dra->slices);
+    }
+    const std::string resource = ResourceOf(device.driver, found->kind, gpu_, efa_);
+    if (resource.empty() && gpu) {
+      return "device " + device.device + of_claim +
+             " is neither a GPU nor a MIG slice to its driver, but '" + found->kind + "'";
+    }
+    if (!resource.empty()) {
+      ++given.devices[resource];
+    }
   }
-  for (const ContainerClaim& use : spec.containers[0].claims) {
+  given.note += (given.note.empty() ? "" : ", ") + claim.name;
+  return "";
+}
+
+ClaimedCluster::Given ClaimedCluster::GivenTo(const Pod& pod) const {
+  Given given;
+  if (pod.spec.resource_claims.empty()) {
+    return given;
+  }
+  given.unread = WhyUnread(pod);
+  if (!given.unread.empty()) {
+    return given;
+  }
+  for (const ContainerClaim& use : pod.spec.containers[0].claims) {
     const auto name = pod.claim_objects.find(use.name);
     const ResourceClaim* claim =
         name == pod.claim_objects.end()
             ? nullptr
             : FindClaim(facts_.dra->claims.value(), pod.name_space, name->second);
-    if (claim == nullptr || !claim->allocated) {
-      return unread("resource claim '" + use.name + "' " +
-                    (claim == nullptr ? "has no ResourceClaim that was seen"
-                                      : "is not allocated: ResourceClaim " + claim->name));
+    if (claim == nullptr) {
+      given.unread = "resource claim '" + use.name + "' has no ResourceClaim that was seen";
+    } else if (!claim->allocated) {
+      given.unread =
+          "resource claim '" + use.name + "' is not allocated: ResourceClaim " + claim->name;
+    } else {
+      given.unread = Add(use, *claim, given);
     }
-    for (const ClaimedDevice& device : claim->devices) {
-      if (!Answers(use, device)) {
-        continue;
-      }
-      const SliceDevice* found = Find(device);
-      const bool known = device.driver == kDraGpuDriver || device.driver == kDraNetworkDriver;
-      if (found == nullptr && known) {
-        return unread(facts_.dra->slices.seen() ? "device " + device.device + " of ResourceClaim " +
-                                                      claim->name + " is in no ResourceSlice"
-                                                : WhyUnseen("ResourceSlices", facts_.dra->slices));
-      }
-      const std::string resource =
-          found == nullptr ? "" : ResourceOf(device.driver, found->kind, gpu_, efa_);
-      if (!resource.empty()) {
-        ++given.devices[resource];
-      }
+    if (!given.unread.empty()) {
+      given.devices.clear();
+      break;
     }
-    given.note += (given.note.empty() ? "" : ", ") + claim->name;
   }
   return given;
 }

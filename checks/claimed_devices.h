@@ -33,6 +33,8 @@ class ClaimedCluster {
 
  private:
   struct Given;
+  std::string WhyUnread(const Pod& pod) const;
+  std::string Add(const ContainerClaim& use, const ResourceClaim& claim, Given& given) const;
   Given GivenTo(const Pod& pod) const;
   Given GivenTo(const RayCluster& cluster, const RayGroup& group, bool head) const;
   const SliceDevice* Find(const ClaimedDevice& device) const;

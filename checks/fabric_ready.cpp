@@ -59,10 +59,7 @@ constexpr Rule kRules[] = {
      "nodes offer the EFA interfaces that worker pods ask for",
      "the node's allocatable EFA interfaces cover the limits of the Ray workers on it",
      kSaysNothing,
-     "kubectl describe node: look at allocatable, and at aws-efa-k8s-device-plugin on that node "
-     "(it "
-     "tolerates no taint of GPU nodes by default), or at the ResourceSlices of the DRA driver "
-     "dra.net"},
+     "kubectl describe node: look at allocatable, and at aws-efa-k8s-device-plugin on that node"},
     {kAllocatableMatchesType, Severity::kWarn, false,
      "nodes offer as many EFA interfaces as their type has",
      "the device plugin counts what AWS lists for the type", kSaysNothing,

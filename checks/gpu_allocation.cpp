@@ -90,9 +90,7 @@ constexpr Rule kRules[] = {
     {kNodeAllocatable, Severity::kRequired, true, "nodes offer the GPUs that worker pods ask for",
      "the node's allocatable GPUs cover the limits of the Ray workers on it",
      "that the GPUs are healthy, or free of other pods",
-     "kubectl describe node: look at allocatable, and at the device plugin's pod on that node "
-     "(DaemonSet nvidia-device-plugin-daemonset, which has to tolerate the node's taints), or at "
-     "the ResourceSlices of the DRA driver gpu.nvidia.com"},
+     "kubectl describe node: look at allocatable, and at the device plugin's pod on that node"},
     {kVisibleDevices, Severity::kWarn, false, "no pod setting opens all GPUs of the node",
      "neither privileged mode nor NVIDIA_VISIBLE_DEVICES=all is set in the pod spec",
      "that only the allotted GPUs are visible: the image itself may ask for all",
@@ -321,6 +319,18 @@ void JudgePodsRunning(Context& context, const RayClusterView& view) {
   }
 }
 
+/// nullptr: there is none.
+const RayUnit* WorkerOfUnknownLimit(const Context& context, const RayClusterView& view) {
+  for (const auto* units : {&view.groups, &view.pods}) {
+    for (const RayUnit& unit : *units) {
+      if (!unit.head && IsLimitUnknown(unit, context.Resource())) {
+        return &unit;
+      }
+    }
+  }
+  return nullptr;
+}
+
 void JudgeTotal(Context& context, const RayClusterView& view) {
   Assertion wanted{"", Op::kGe, std::int64_t{1}, {}, "GPUs", "constant"};
   const Workload& workload = context.seen.run.workload;
@@ -332,14 +342,10 @@ void JudgeTotal(Context& context, const RayClusterView& view) {
     wanted.limit = std::int64_t{workload.workers} * std::max(workload.gpus_per_worker, 1);
     wanted.source = "observation:run.workload.workers";
   }
-  for (const auto* units : {&view.groups, &view.pods}) {
-    for (const RayUnit& unit : *units) {
-      if (!unit.head && IsLimitUnknown(unit, context.Resource())) {
-        context.judge.Unknown(kWorkerTotal, view.ClusterSubject(),
-                              {"not-looked-at", unit.subject.name + ": " + unit.claims_unread, ""});
-        return;
-      }
-    }
+  if (const RayUnit* unit = WorkerOfUnknownLimit(context, view)) {
+    context.judge.Unknown(kWorkerTotal, view.ClusterSubject(),
+                          {"not-looked-at", unit->subject.name + ": " + unit->claims_unread, ""});
+    return;
   }
   std::vector<Assertion> assertions;
   if (view.object != nullptr) {

@@ -182,6 +182,12 @@ TEST_CASE("claimed devices: what was not seen is unknown, and never a fail or a 
     CHECK_FALSE(limit.reason.message.empty());
     CHECK(Only(JudgeGpuOf(o), "gpu-allocation/worker-total").verdict == Verdict::kUnknown);
   }
+  // Other kinds than GPU and MIG, and none told.
+  for (const char* kind : {"vfio", ""}) {
+    Observations odd = ByClaims();
+    odd.cluster.dra->slices.value()[0].devices[0].kind = kind;
+    CHECK(Only(JudgeGpuOf(odd), kLimit, "worker-1").verdict == Verdict::kUnknown);
+  }
   // EFA by a claim that was not read, GPUs by limit: the limit is judged.
   Observations mixed = std::move(cases.front().second);
   for (Pod& pod : mixed.cluster.pods.value()) {
@@ -190,6 +196,23 @@ TEST_CASE("claimed devices: what was not seen is unknown, and never a fail or a 
     }
   }
   CHECK(Only(JudgeGpuOf(mixed), kLimit, "worker-1").verdict == Verdict::kPass);
+}
+
+TEST_CASE(
+    "claimed devices: a node without the resource is told whose DaemonSet and driver to look at") {
+  Observations o = SampleObservations();
+  for (Node& node : o.cluster.nodes.value()) {
+    node.allocatable.erase("nvidia.com/gpu");
+    node.allocatable.erase("vpc.amazonaws.com/efa");
+  }
+  const auto gpus = Of(JudgeGpuOf(o), "gpu-allocation/node-allocatable");
+  const auto interfaces = Of(JudgeEfaOf(o), "fabric-ready/node-allocatable");
+  REQUIRE_FALSE(gpus.empty());
+  REQUIRE_FALSE(interfaces.empty());
+  CHECK(gpus[0].verdict == Verdict::kFail);
+  CHECK(gpus[0].hint.find("nvidia-device-plugin-daemonset") != std::string::npos);
+  CHECK(gpus[0].hint.find("ResourceSlices") != std::string::npos);
+  CHECK(interfaces[0].hint.find("aws-efa-k8s-device-plugin") != std::string::npos);
 }
 
 TEST_CASE("claimed devices: without claims the cluster is itself, slices or not") {

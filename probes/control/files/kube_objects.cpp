@@ -303,6 +303,9 @@ ResourceClaim ReadResourceClaim(const Fields& object) {
   const Fields allocation = object.Map("status").Map("allocation");
   claim.allocated = allocation.Present();
   allocation.Map("devices").Each("results", [&](const Fields& result) {
+    if (result.Bool("adminAccess")) {
+      return;  // to look at it, beside whoever holds it
+    }
     claim.devices.push_back({result.FreeText("request"), RequiredText(result, "driver"),
                              result.FreeText("pool"), RequiredText(result, "device")});
   });
