@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/claimed_devices.h"
 #include "checks/efa_nodes.h"
 #include "checks/instance_types.h"
 #include "checks/pod_devices.h"
@@ -98,7 +99,7 @@ constexpr Rule kRules[] = {
 };
 
 struct Context {
-  const Observations& seen;
+  const ClusterFacts& cluster;  ///< with devices of claims as limits
   const Policy& policy;
   Judge judge;
   EfaNodes nodes;
@@ -119,13 +120,14 @@ bool NamesEfaProvider(const PodSpec& spec) {
 bool JudgeEfaLimit(Context& context, const RayUnit& unit, const ResourceAsk& ask,
                    const UnitNodes& nodes) {
   const bool none = ask.Count() == 0 && !std::holds_alternative<std::string>(ask.limit);
-  if (const auto& claims = unit.spec->resource_claims; none && !claims.empty()) {
-    context.judge.Unknown(kEfaLimit, unit.subject,
-                          {"unsupported",
-                           "the pod has resource claims (" + NameSome(claims, claims.size()) +
-                               "): with the EFA DRA driver devices come by claim, and this version "
-                               "does not read claims",
-                           ""});
+  if (none && !unit.claims_unread.empty()) {
+    const auto& claims = unit.spec->resource_claims;
+    context.judge.Unknown(
+        kEfaLimit, unit.subject,
+        {"not-looked-at",
+         "the pod has resource claims (" + NameSome(claims, claims.size()) +
+             "), by which the EFA DRA driver gives devices: " + unit.claims_unread,
+         ""});
     return false;
   }
   if (!context.Required() && nodes.efa == HasEfa::kNo) {
@@ -224,7 +226,7 @@ void JudgeNodeCounts(Context& context, const std::set<const Node*>& nodes) {
 void JudgeZones(Context& context, const RayClusterView& view, const std::set<const Node*>& nodes,
                 bool placed) {
   if (!context.NodesSeen()) {
-    context.judge.Unseen(kOneZone, view.ClusterSubject(), "the nodes", context.seen.cluster.nodes);
+    context.judge.Unseen(kOneZone, view.ClusterSubject(), "the nodes", context.cluster.nodes);
     return;
   }
   std::set<std::string> zones;
@@ -311,9 +313,9 @@ void JudgeView(Context& context, const RayClusterView& view) {
 }
 
 std::vector<Finding> JudgeFabricReady(const Observations& observations, const Policy& policy) {
-  Context context{observations, policy, Judge(kFabricReady, policy),
-                  EfaNodes(observations.cluster, policy.fabric.resource),
-                  ViewRayClusters(observations.cluster)};
+  const ClaimedCluster claimed(observations.cluster, policy);
+  Context context{claimed.Facts(), policy, Judge(kFabricReady, policy),
+                  EfaNodes(claimed.Facts(), policy.fabric.resource), claimed.Views()};
   if (policy.fabric.efa == "no") {
     context.judge.NotApplicable(kEfaLimit, {"cluster", ""}, "the policy does not ask for EFA");
     return context.judge.Take();
@@ -331,9 +333,11 @@ std::vector<Finding> JudgeFabricReady(const Observations& observations, const Po
     JudgeView(context, view);
   }
   JudgeAllocatable(context.judge, kNodeAllocatable, policy.fabric.resource, context.views,
-                   observations.cluster.nodes);
+                   context.cluster.nodes);
   JudgePodDevices(observations, policy, context.views, context.judge);
-  return context.judge.Take();
+  std::vector<Finding> findings = context.judge.Take();
+  claimed.Explain(context.views, findings);
+  return findings;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/claimed_devices.h"
 #include "checks/gpu_held.h"
 #include "checks/node_fit.h"
 #include "checks/pod_resources.h"
@@ -112,12 +113,13 @@ constexpr Rule kRules[] = {
 
 struct Context {
   const Observations& seen;
+  const ClusterFacts& cluster;  ///< of `seen`, with devices of claims as limits
   const Policy& policy;
   std::vector<RayClusterView> views;
   Judge judge;
 
   const std::string& Resource() const { return policy.gpu.resource; }
-  bool PodsSeen() const { return seen.cluster.pods.seen(); }
+  bool PodsSeen() const { return cluster.pods.seen(); }
   std::string LimitMetric() const { return "limits[" + Resource() + "]"; }
 };
 
@@ -202,11 +204,16 @@ void JudgeFlag(Context& context, const RayUnit& unit) {
   const bool stated = !std::holds_alternative<std::monostate>(flag);
   if (stated) {
     decide(flag);
-  } else if (const DerivedGpuFlag derived = KubeRayGpuFlag(*unit.spec); !derived.resource.empty()) {
+  } else if (const DerivedGpuFlag derived = KubeRayGpuFlag(*unit.spec);
+             !derived.resource.empty() && !unit.by_claims) {
     decide(derived.count)
         .notes.push_back("num-gpus is not set: KubeRay passes limits[" + derived.resource + "]");
   } else {
-    context.judge.NotApplicable(kRayFlag, unit.subject, "neither num-gpus nor a GPU limit is set");
+    context.judge.NotApplicable(kRayFlag, unit.subject,
+                                unit.by_claims
+                                    ? "num-gpus is not set, and of claims KubeRay passes nothing: "
+                                      "Ray counts what it can see"
+                                    : "neither num-gpus nor a GPU limit is set");
   }
   if (AllottedGpuCount(*unit.spec, context.Resource()) == 0) {
     context.judge.Decide(
@@ -237,13 +244,13 @@ Assertion With(Assertion assertion, std::string metric, AssertedValue observed) 
 void JudgePodsAsked(Context& context, const RayClusterView& view) {
   const Assertion wanted = WantedPods(context);
   if (view.object == nullptr) {
-    if (context.seen.cluster.ray_clusters.seen()) {
+    if (context.cluster.ray_clusters.seen()) {
       context.judge.Unknown(
           kWorkerPodsAsked, view.ClusterSubject(),
           {"not-found", "its pods were seen, but no RayCluster of this name", ""});
     } else {
       context.judge.Unseen(kWorkerPodsAsked, view.ClusterSubject(), "the RayCluster",
-                           context.seen.cluster.ray_clusters);
+                           context.cluster.ray_clusters);
     }
     return;
   }
@@ -285,7 +292,7 @@ constexpr std::size_t kNamed = 5;
 void JudgePodsRunning(Context& context, const RayClusterView& view) {
   if (!context.PodsSeen()) {
     context.judge.Unseen(kWorkerPodsRunning, view.ClusterSubject(), "the pods",
-                         context.seen.cluster.pods);
+                         context.cluster.pods);
     return;
   }
   std::int64_t running = 0;
@@ -312,6 +319,18 @@ void JudgePodsRunning(Context& context, const RayClusterView& view) {
   }
 }
 
+/// nullptr: there is none.
+const RayUnit* WorkerOfUnknownLimit(const Context& context, const RayClusterView& view) {
+  for (const auto* units : {&view.groups, &view.pods}) {
+    for (const RayUnit& unit : *units) {
+      if (!unit.head && IsLimitUnknown(unit, context.Resource())) {
+        return &unit;
+      }
+    }
+  }
+  return nullptr;
+}
+
 void JudgeTotal(Context& context, const RayClusterView& view) {
   Assertion wanted{"", Op::kGe, std::int64_t{1}, {}, "GPUs", "constant"};
   const Workload& workload = context.seen.run.workload;
@@ -322,6 +341,11 @@ void JudgeTotal(Context& context, const RayClusterView& view) {
   } else if (workload.workers > 0) {
     wanted.limit = std::int64_t{workload.workers} * std::max(workload.gpus_per_worker, 1);
     wanted.source = "observation:run.workload.workers";
+  }
+  if (const RayUnit* unit = WorkerOfUnknownLimit(context, view)) {
+    context.judge.Unknown(kWorkerTotal, view.ClusterSubject(),
+                          {"not-looked-at", unit->subject.name + ": " + unit->claims_unread, ""});
+    return;
   }
   std::vector<Assertion> assertions;
   if (view.object != nullptr) {
@@ -343,14 +367,27 @@ void JudgeTotal(Context& context, const RayClusterView& view) {
   context.judge.Decide(kWorkerTotal, view.ClusterSubject(), std::move(assertions));
 }
 
+/// What is asked for is not known, so it is neither too little nor enough.
+void UnknownClaims(Context& context, const RayUnit& unit) {
+  context.judge.Unknown(unit.head ? kHeadHasNoGpu : kLimitMatchesPolicy, unit.subject,
+                        {"not-looked-at", unit.claims_unread, ""});
+  if (unit.pod == nullptr) {
+    context.judge.Unknown(kRayFlag, unit.subject, {"not-looked-at", unit.claims_unread, ""});
+  }
+}
+
 void JudgeView(Context& context, const RayClusterView& view) {
   bool head = false;
   for (const auto* units : {&view.groups, &view.pods}) {
     for (const RayUnit& unit : *units) {
-      JudgeLimit(context, unit);
       JudgeVisibility(context, unit);
+      head = head || unit.head;
+      if (IsLimitUnknown(unit, context.Resource())) {
+        UnknownClaims(context, unit);
+        continue;
+      }
+      JudgeLimit(context, unit);
       if (unit.head) {
-        head = true;
         JudgeHead(context, unit);
       }
       if (unit.pod == nullptr) {
@@ -369,11 +406,12 @@ void JudgeView(Context& context, const RayClusterView& view) {
   JudgePodsAsked(context, view);
   JudgePodsRunning(context, view);
   JudgeTotal(context, view);
-  JudgeSchedulable(context.judge, kSchedulable, view, context.seen.cluster.nodes);
+  JudgeSchedulable(context.judge, kSchedulable, view, context.cluster.nodes);
 }
 
 std::vector<Finding> JudgeGpuAllocation(const Observations& observations, const Policy& policy) {
-  Context context{observations, policy, ViewRayClusters(observations.cluster),
+  const ClaimedCluster claimed(observations.cluster, policy);
+  Context context{observations, claimed.Facts(), policy, claimed.Views(),
                   Judge(kGpuAllocation, policy)};
   JudgeHeldGpus(observations, policy, context.judge);
   if (policy.gpu.devices == "no") {
@@ -394,9 +432,10 @@ std::vector<Finding> JudgeGpuAllocation(const Observations& observations, const 
     JudgeAdvertisedGpus(context.judge, kRayAdvertises, policy.gpu.resource, context.views,
                         observations);
     JudgeAllocatable(context.judge, kNodeAllocatable, policy.gpu.resource, context.views,
-                     observations.cluster.nodes);
+                     context.cluster.nodes);
   }
   std::vector<Finding> findings = context.judge.Take();
+  claimed.Explain(context.views, findings);
   if (const RankRun* run = observations.gpu_ranks.get()) {
     NotePlantedFaults(*run, findings);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checks/claimed_devices.h"
 #include "checks/pod_resources.h"
 #include "checks/ray_cluster_view.h"
 
@@ -85,7 +86,8 @@ std::vector<GpuRankView> GpuRanksOf(const Observations& observations, const Poli
   if (run == nullptr) {
     return views;
   }
-  const auto clusters = ViewRayClusters(observations.cluster);
+  const ClaimedCluster claimed(observations.cluster, policy);
+  const auto clusters = claimed.Views();
   auto nodes = ResultsOf(*run, &RankObservations::gpu_node);
   auto computes = ResultsOf(*run, &RankObservations::gpu_compute);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -97,8 +99,9 @@ std::vector<GpuRankView> GpuRanksOf(const Observations& observations, const Poli
     view.node = std::move(nodes[i].seen);
     view.after = LastLook(report);
     view.compute = std::move(computes[i].seen);
-    if (const PodSpec* spec = SpecOfHost(clusters, view.host)) {
-      view.allotted = AllottedGpuCount(*spec, policy.gpu.resource);
+    if (const RayUnit* unit = UnitOfHost(clusters, view.host);
+        unit != nullptr && !IsLimitUnknown(*unit, policy.gpu.resource)) {
+      view.allotted = AllottedGpuCount(*unit->spec, policy.gpu.resource);
     }
     views.push_back(std::move(view));
   }

@@ -26,14 +26,25 @@ std::string SelectorText(const PodSpec& spec) {
   return text;
 }
 
+/// Which offers the resource as a rule. It is not looked at: another may do so too.
+std::string DaemonSetOf(const std::string& resource) {
+  if (resource.starts_with("nvidia.com/")) {
+    return "NVIDIA's DaemonSet (nvidia-device-plugin-daemonset)";
+  }
+  return resource.starts_with("vpc.amazonaws.com/")
+             ? "the DaemonSet aws-efa-k8s-device-plugin of kube-system"
+             : "the plugin's DaemonSet";
+}
+
 void ExplainAllocatable(Finding& finding, const std::string& resource, const AssertedValue& offer) {
   if (finding.verdict != Verdict::kFail) {
     return;
   }
   if (std::holds_alternative<std::monostate>(offer)) {
-    finding.hint = "no device plugin has registered " + resource +
-                   " on this node: check the plugin's DaemonSet, its node affinity and the taints "
-                   "that it tolerates";
+    finding.hint = "no device plugin has registered " + resource + " on this node: check " +
+                   DaemonSetOf(resource) +
+                   ", its node affinity and the taints that it tolerates; with a DRA driver, its "
+                   "ResourceSlices of the node";
   } else if (offer == AssertedValue(std::int64_t{0})) {
     finding.hint = "the device plugin registered and offers no " + resource +
                    ": check the driver on the node and the plugin's log";

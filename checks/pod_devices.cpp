@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "checks/claimed_devices.h"
 #include "checks/pod_resources.h"
 #include "checks/rank_results.h"
 #include "checks/wording.h"
@@ -193,7 +194,9 @@ void JudgePodDevices(const Observations& observations, const Policy& policy,
     }
     const std::string host = HostOf(ranks.value().ranks[i]);
     if (host.empty() || told.insert(host).second) {
-      PodView pod{policy, subject, result.seen.value(), SpecOfHost(views, host), judge};
+      const RayUnit* unit = UnitOfHost(views, host);
+      const bool spec_told = unit != nullptr && !IsLimitUnknown(*unit, policy.fabric.resource);
+      PodView pod{policy, subject, result.seen.value(), spec_told ? unit->spec : nullptr, judge};
       JudgePod(pod);
     }
   }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "checks/claimed_devices.h"
 #include "checks/pod_resources.h"
 
 namespace dlc {
@@ -41,7 +42,9 @@ using RayNodesByIp = std::multimap<std::string_view, const RayNode*>;
 
 void JudgePod(Context& context, const RayUnit& unit, const std::vector<const RayNode*>& matches) {
   const std::string& address = unit.pod->pod_ip;
-  if (matches.size() == 1) {
+  if (matches.size() == 1 && IsLimitUnknown(unit, context.resource)) {
+    context.judge.Unknown(context.rule, unit.subject, {"not-looked-at", unit.claims_unread, ""});
+  } else if (matches.size() == 1) {
     DecideAdvertised(context, unit.subject, *matches[0],
                      AllottedGpus(*unit.spec, context.resource));
   } else if (matches.size() > 1) {
@@ -89,15 +92,19 @@ void ByRole(Context& context, const RayClusterView& view, const RayNodesByIp& no
     workers += node->is_head ? 0 : 1;
     const RayUnit* like = nullptr;
     bool alike = true;
+    const RayUnit* unread = nullptr;
     for (const RayUnit& unit : view.groups) {
       if (unit.head == node->is_head) {
+        unread = IsLimitUnknown(unit, context.resource) ? &unit : unread;
         alike = alike && (like == nullptr || AllottedGpus(*like->spec, context.resource) ==
                                                  AllottedGpus(*unit.spec, context.resource));
         like = &unit;
       }
     }
     const Subject subject{"node", "ray node " + node->node_ip};
-    if (like == nullptr || !alike) {
+    if (unread != nullptr) {
+      context.judge.Unknown(context.rule, subject, {"not-looked-at", unread->claims_unread, ""});
+    } else if (like == nullptr || !alike) {
       context.judge.Unknown(context.rule, subject,
                             {"not-looked-at",
                              "the pods were not seen, and worker groups differ in their GPU limit: "

@@ -125,11 +125,11 @@ std::vector<const RayUnit*> RayClusterView::WorkerPods() const {
   return workers;
 }
 
-const PodSpec* SpecOfHost(const std::vector<RayClusterView>& views, std::string_view host) {
+const RayUnit* UnitOfHost(const std::vector<RayClusterView>& views, std::string_view host) {
   for (const RayClusterView& view : views) {
     for (const RayUnit& unit : view.pods) {
       if (unit.pod != nullptr && unit.pod->name == host) {
-        return unit.spec;
+        return &unit;
       }
     }
   }

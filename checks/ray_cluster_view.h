@@ -20,6 +20,9 @@ struct RayUnit {
   const PodSpec* spec = nullptr;
   const RayGroup* group = nullptr;  ///< the unit itself, or the group that the pod belongs to
   const Pod* pod = nullptr;         ///< null when the unit is a group
+  /// Why it is not known what its resource claims give it; its limits then say too little.
+  std::string claims_unread = "";
+  bool by_claims = false;  ///< some of `spec`'s limits stand for claims: no manifest states them
 };
 
 /// One RayCluster: its object, its pods, or both. Points into the ClusterFacts that it was made
@@ -41,7 +44,7 @@ struct RayClusterView {
 std::vector<RayClusterView> ViewRayClusters(const ClusterFacts& facts);
 
 /// Of the pod on that host: a pod's host name is its name. nullptr when it was not seen.
-const PodSpec* SpecOfHost(const std::vector<RayClusterView>& views, std::string_view host);
+const RayUnit* UnitOfHost(const std::vector<RayClusterView>& views, std::string_view host);
 
 /// Neither a RayCluster nor a Ray pod: one unknown for each of `rules`, with what was not seen.
 void NothingOfRay(const ClusterFacts& facts, std::initializer_list<std::string_view> rules,

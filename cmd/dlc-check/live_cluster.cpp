@@ -63,9 +63,10 @@ Result<void> ObserveLiveCluster(const LiveCluster& live, const RayDashboard& ray
   options.interrupted = &Interrupted();
   options.log = step;
   KubeClient client(live.access, options);
-  auto looked =
-      ObserveCluster(client, {live.access.name_space, live.ray_cluster, observations.run.stages},
-                     Deadline::After(timeouts::kKubernetes), {step, warn}, observations);
+  auto looked = ObserveCluster(client,
+                               {live.access.name_space, live.ray_cluster, observations.run.stages,
+                                !ray.address && ray.look.questions.Any()},
+                               Deadline::After(timeouts::kKubernetes), {step, warn}, observations);
   if (looked && !Interrupted()) {
     ObserveLiveRay(client, ray, observations, progress);
   }

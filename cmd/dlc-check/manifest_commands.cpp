@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "cmd/dlc-check/command.h"
 #include "cmd/dlc-check/manifest_text.h"
+#include "probes/control/ray/ray_secret.h"
 
 namespace dlc {
 namespace {
@@ -25,7 +27,26 @@ bool LooksLikeName(const std::string& text) {
          text.back() != '-' && std::all_of(text.begin(), text.end(), fits);
 }
 
-Result<std::vector<Stage>> StagesOf(const std::vector<std::string>& names) {
+/// Stages that a pod without ranks, and without a look into the pods, can pass.
+constexpr Stage kJobStages[] = {Stage::kGpu, Stage::kNccl};
+
+bool TakesRanks(Stage stage) {
+  return stage == Stage::kFsdp || stage == Stage::kCheckpoint;
+}
+
+/// Of the Job: one that can never pass gates nothing.
+Result<void> CheckJobStages(const std::vector<Stage>& stages) {
+  const auto it = std::find_if(stages.begin(), stages.end(), TakesRanks);
+  if (it == stages.end()) {
+    return {};
+  }
+  return Error{ErrorCode::kInvalidInput,
+               "--only: the Job has no ranks, and without them stage '" +
+                   std::string(StageName(*it)) + "' can only be INCOMPLETE",
+               "choose among image, gpu and nccl"};
+}
+
+Result<std::vector<Stage>> StagesOf(const std::vector<std::string>& names, bool job) {
   std::set<Stage> stages;
   for (const std::string& name : names) {
     auto stage = ParseStage(name);
@@ -35,25 +56,27 @@ Result<std::vector<Stage>> StagesOf(const std::vector<std::string>& names) {
     }
     stages.insert(*stage);
   }
-  for (int i = 0; names.empty() && i < kStageCount; ++i) {
+  if (names.empty() && job) {
+    stages.insert(std::begin(kJobStages), std::end(kJobStages));
+  }
+  for (int i = 0; names.empty() && !job && i < kStageCount; ++i) {
     stages.insert(static_cast<Stage>(i));
   }
   return std::vector<Stage>(stages.begin(), stages.end());
 }
 
 /// What both kinds of manifest take.
-void AddManifestOptions(CLI::App& app, ManifestOptions& options, std::vector<std::string>& only) {
+void AddManifestOptions(CLI::App& app, ManifestOptions& options, std::vector<std::string>& only,
+                        const std::string& stages) {
   app.add_option("-n,--namespace", options.name_space,
                  "of the RayCluster (default " + options.name_space + ")")
       ->type_name("NAMESPACE");
   app.add_option("--name", options.name, "of what is made (default " + options.name + ")")
       ->type_name("NAME");
-  app.add_option("--only", only, "for these stages: image,gpu,nccl,fsdp,checkpoint")
-      ->delimiter(',')
-      ->type_name("STAGE");
+  app.add_option("--only", only, "for these stages: " + stages)->delimiter(',')->type_name("STAGE");
 }
 
-Result<void> Complete(ManifestOptions& options, const std::vector<std::string>& only) {
+Result<void> Complete(ManifestOptions& options, const std::vector<std::string>& only, bool job) {
   for (const auto& [flag, text] : {std::pair{"--namespace", &options.name_space},
                                    {"--name", &options.name},
                                    {"--evidence-claim", &options.volume_claim}}) {
@@ -68,9 +91,12 @@ Result<void> Complete(ManifestOptions& options, const std::vector<std::string>& 
     return Error{ErrorCode::kInvalidInput, "--image '" + options.image + "' is no image reference",
                  ""};
   }
-  auto stages = StagesOf(only);
+  auto stages = StagesOf(only, job);
   if (!stages) {
     return std::move(stages).error();
+  }
+  if (auto fit = job ? CheckJobStages(*stages) : Result<void>(); !fit) {
+    return fit;
   }
   options.stages = std::move(*stages);
   return {};
@@ -85,7 +111,12 @@ class ManifestCommand : public Command {
     manifest->require_subcommand(1);
     CLI::App* rbac = manifest->add_subcommand(
         "rbac", "a ServiceAccount, Role and ClusterRole with the least rights for the stages");
-    AddManifestOptions(*rbac, options_, only_);
+    AddManifestOptions(*rbac, options_, only_,
+                       "image,gpu,nccl,fsdp,checkpoint (default all of them)");
+    rbac->add_option("--ray-cluster", ray_cluster_,
+                     "also the right to get this RayCluster's one Secret with Ray's token (KubeRay "
+                     "1.5.1, authOptions.mode token), for runs without RAY_AUTH_TOKEN")
+        ->type_name("NAME");
     rbac->footer("Example: dlc-check manifest rbac --namespace ray-train | kubectl apply -f -\n\n" +
                  std::string(kPlainExitCodesHelp));
     rbac->callback([this, chosen] {
@@ -94,7 +125,11 @@ class ManifestCommand : public Command {
     });
     CLI::App* job = manifest->add_subcommand(
         "job", "a Job that runs dlc-check in the cluster, and fails unless the run passed");
-    AddManifestOptions(*job, options_, only_);
+    AddManifestOptions(
+        *job, options_, only_,
+        "image,gpu,nccl (default gpu,nccl: of image, the rules on what runs inside "
+        "the pods cannot be looked at from the Job, and need 'severity: warn' in the "
+        "policy; fsdp and checkpoint need ranks)");
     job->add_option("--image", options_.image,
                     "of dlc-check itself; examples/kubernetes/Containerfile builds one")
         ->type_name("REF");
@@ -107,14 +142,23 @@ class ManifestCommand : public Command {
         "apply -f -\n\n" +
         std::string(kPlainExitCodesHelp));
     job->callback([this, chosen] {
+      job_ = true;
       print_ = JobManifest;
       *chosen = this;
     });
   }
 
   ExitCode Run(CommandContext& context) override {
-    if (auto done = Complete(options_, only_); !done) {
+    if (auto done = Complete(options_, only_, job_); !done) {
       return context.Fail(done.error());
+    }
+    if (!ray_cluster_.empty()) {
+      if (!LooksLikeName(ray_cluster_)) {
+        return context.Fail({ErrorCode::kInvalidInput,
+                             "--ray-cluster '" + ray_cluster_ + "' is no name of a RayCluster",
+                             "lower case letters, digits and '-', at most 63"});
+      }
+      options_.token_secret = RayTokenSecretName(ray_cluster_, "");
     }
     context.out << print_(options_);
     return ExitCode::kOk;
@@ -123,6 +167,8 @@ class ManifestCommand : public Command {
  private:
   ManifestOptions options_;
   std::vector<std::string> only_;
+  bool job_ = false;
+  std::string ray_cluster_;
   std::string (*print_)(const ManifestOptions&) = nullptr;
 };
 

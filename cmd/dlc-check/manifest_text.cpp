@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "probes/control/kubernetes/rights.h"
@@ -12,12 +13,18 @@ namespace {
 constexpr std::string_view kStandsFor =
     R"(# The least rights that 'dlc-check' needs for these stages: {stages}.
 # It reads; it creates and changes nothing. The Role is for the namespace of the RayCluster; nodes belong to no namespace.
-apiVersion: v1
+{dashboard}apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {name}
   namespace: {namespace}
 )";
+
+constexpr std::string_view kOfTheDashboard =
+    "# get on services/proxy is the way to Ray's dashboard: it lets who has it send GET to every "
+    "service of the namespace.\n"
+    "# Without the rule the dashboard is not looked at, unless --ray-address names another way to "
+    "it.\n";
 
 constexpr std::string_view kBound = R"(---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -40,12 +47,26 @@ subjects:
   namespace: {namespace}
 )";
 
+/// The rules that the tests have seen unknown, and no other.
+constexpr std::string_view kWithImage =
+    R"(# Of stage image, what runs inside the pods cannot be looked at from here. To let the Job pass, its policy has to say so:
+#   severity:
+#     image-release/efa-installer: warn
+#     ray-version/one-running-version: warn
+#     ray-version/running-matches-expected: warn
+#     ray-version/python-matches-expected: warn
+)";
+constexpr std::string_view kWithoutImage =
+    "# Stage image is left out: some of its rules are about what runs inside the pods, which "
+    "cannot be looked at from here.\n"
+    "# 'dlc-check manifest job --only image,gpu,nccl' says what the policy needs then.\n";
+
 constexpr std::string_view kJob =
     R"(# Runs dlc-check in the cluster, with the rights of 'dlc-check manifest rbac'. The Job fails unless the run passed:
 #   kubectl wait --for=condition=complete job/{name} -n {namespace} --timeout=15m
 # Before it: a PersistentVolumeClaim '{claim}' for the evidence and, to judge by a policy of your own,
 #   kubectl create configmap {name} -n {namespace} --from-file=policy.yaml
-apiVersion: batch/v1
+{image_note}apiVersion: batch/v1
 kind: Job
 metadata:
   name: {name}
@@ -127,8 +148,11 @@ std::string StageList(const std::vector<Stage>& stages) {
 
 /// One rule a resource: each can be taken away alone.
 std::string Rule(const KubeRight& right) {
-  return fmt::format("- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n  verbs: [\"{}\"]\n",
-                     right.group, right.resource, right.verb);
+  const std::string names = right.name.empty() ? "" : "  resourceNames: [\"" + right.name + "\"]\n";
+  return fmt::format("- apiGroups: [\"{}\"]\n  resources: [\"{}\"]\n{}  verbs: [\"{}\"]\n",
+                     right.group,
+                     right.resource + (right.subresource.empty() ? "" : "/" + right.subresource),
+                     names, right.verb);
 }
 
 std::string Bound(const ManifestOptions& options, bool cluster_wide, const std::string& rules) {
@@ -151,8 +175,13 @@ std::string RbacManifest(const ManifestOptions& options) {
   for (const KubeRight& right : RightsOf(options.stages, options.name_space)) {
     (right.name_space.empty() ? cluster_wide : namespaced) += Rule(right);
   }
+  const bool dashboard = namespaced.find("services/proxy") != std::string::npos;
+  if (dashboard && !options.token_secret.empty()) {
+    namespaced += Rule({"get", "", "secrets", "", options.name_space, options.token_secret});
+  }
   std::string text =
       fmt::format(fmt::runtime(kStandsFor), fmt::arg("stages", StageList(options.stages)),
+                  fmt::arg("dashboard", dashboard ? kOfTheDashboard : ""),
                   fmt::arg("name", options.name), fmt::arg("namespace", options.name_space));
   text += namespaced.empty() ? "" : Bound(options, false, namespaced);
   text += cluster_wide.empty() ? "" : Bound(options, true, cluster_wide);
@@ -160,9 +189,12 @@ std::string RbacManifest(const ManifestOptions& options) {
 }
 
 std::string JobManifest(const ManifestOptions& options) {
+  const bool image = std::find(options.stages.begin(), options.stages.end(), Stage::kImage) !=
+                     options.stages.end();
   return fmt::format(fmt::runtime(kJob), fmt::arg("name", options.name),
                      fmt::arg("namespace", options.name_space), fmt::arg("image", options.image),
                      fmt::arg("stages", StageList(options.stages)),
+                     fmt::arg("image_note", image ? kWithImage : kWithoutImage),
                      fmt::arg("claim", options.volume_claim));
 }
 

@@ -14,6 +14,7 @@ struct ManifestOptions {
   std::string image = "dlc-check:latest";
   std::vector<Stage> stages;
   std::string volume_claim = "dlc-check-evidence";
+  std::string token_secret;  ///< of Ray's token; empty: it is not to be read
 };
 
 /// YAML: a ServiceAccount, and a Role and a ClusterRole with the rights of RightsOf(stages) and no

@@ -37,6 +37,14 @@ struct VolumeMount {
   bool operator==(const VolumeMount&) const = default;
 };
 
+/// One of containers[].resources.claims: what of the pod's resource claims the container uses.
+struct ContainerClaim {
+  std::string name;     ///< of the pod's entry
+  std::string request;  ///< of the claim; empty: all of it
+
+  bool operator==(const ContainerClaim&) const = default;
+};
+
 /// A container as asked for (spec).
 struct ContainerSpec {
   std::string name;
@@ -49,6 +57,7 @@ struct ContainerSpec {
   std::vector<std::string> command;
   std::vector<std::string> args;
   bool privileged = false;
+  std::vector<ContainerClaim> claims;
 
   bool operator==(const ContainerSpec&) const = default;
 };
@@ -115,6 +124,8 @@ struct Pod {
   std::vector<ContainerStatus> statuses;
   std::vector<ContainerStatus> init_statuses;
   Source source;
+  /// The ResourceClaim of each entry of spec.resource_claims, as far as there is one yet.
+  std::map<std::string, std::string> claim_objects;
 
   bool operator==(const Pod&) const = default;
 };
@@ -166,7 +177,8 @@ struct RayCluster {
       ray_version;  ///< spec.rayVersion: a hint to the operator, not what runs. Empty when absent
   bool autoscaling = false;
   bool suspended = false;
-  std::string auth_mode;  ///< spec.authOptions.mode
+  std::string auth_mode;    ///< spec.authOptions.mode
+  std::string auth_secret;  ///< spec.authOptions.secretName; empty: the one that KubeRay makes
   RayGroup head;
   std::vector<RayGroup> workers;
   std::string state;              ///< status.state; deprecated and may be old
@@ -174,6 +186,62 @@ struct RayCluster {
   Source source;
 
   bool operator==(const RayCluster&) const = default;
+};
+
+/// DRA drivers: NVIDIA's of GPUs, and DRANET, which AWS ships for EFA.
+inline constexpr const char* kDraGpuDriver = "gpu.nvidia.com";
+inline constexpr const char* kDraNetworkDriver = "dra.net";
+
+/// A device of a ResourceSlice.
+struct SliceDevice {
+  std::string name;
+  /// What its driver says that it is: attribute "type" of gpu.nvidia.com ("gpu", "mig"),
+  /// "pciDevice" of dra.net ("Elastic Fabric Adapter (EFA)").
+  std::string kind;
+
+  bool operator==(const SliceDevice&) const = default;
+};
+
+/// kind ResourceSlice (resource.k8s.io): devices that a DRA driver offers.
+struct ResourceSlice {
+  std::string name;
+  std::string driver;
+  std::string node;  ///< empty: not of one node
+  std::string pool;
+  std::int64_t generation = 0;  ///< of the pool: older slices are void
+  std::vector<SliceDevice> devices;
+  Source source;
+
+  bool operator==(const ResourceSlice&) const = default;
+};
+
+/// A device that a claim was given.
+struct ClaimedDevice {
+  std::string request;  ///< "efa", or "efa/large" of a list of alternatives
+  std::string driver;
+  std::string pool;
+  std::string device;
+
+  bool operator==(const ClaimedDevice&) const = default;
+};
+
+/// kind ResourceClaim (resource.k8s.io).
+struct ResourceClaim {
+  std::string name_space;
+  std::string name;
+  bool allocated = false;
+  std::vector<ClaimedDevice> devices;
+  Source source;
+
+  bool operator==(const ResourceClaim&) const = default;
+};
+
+/// Dynamic Resource Allocation, looked at where a Ray pod has resource claims.
+struct DraFacts {
+  Observed<std::vector<ResourceSlice>> slices;
+  Observed<std::vector<ResourceClaim>> claims;
+
+  bool operator==(const DraFacts&) const = default;
 };
 
 /// One finished list of the API server.
@@ -204,6 +272,7 @@ struct ClusterFacts {
   Observed<std::vector<Pod>> pods;
   Observed<std::vector<Node>> nodes;
   std::optional<ApiServerFacts> api_server;  ///< absent: all of it is from files
+  std::optional<DraFacts> dra;               ///< absent: no Ray pod has a resource claim
 
   bool operator==(const ClusterFacts&) const = default;
 };

@@ -34,12 +34,15 @@ template <> struct FieldsOf<EnvVar> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<VolumeMount> { static constexpr Field kFields[] = {
     F<&VolumeMount::volume>("volume"), F<&VolumeMount::mount_path>("mountPath"),
     F<&VolumeMount::read_only>("readOnly")}; };
+template <> struct FieldsOf<ContainerClaim> { static constexpr Field kFields[] = {
+    F<&ContainerClaim::name>("name"), F<&ContainerClaim::request>("request")}; };
 template <> struct FieldsOf<ContainerSpec> { static constexpr Field kFields[] = {
     F<&ContainerSpec::name>("name"), F<&ContainerSpec::image>("image"),
     F<&ContainerSpec::image_pull_policy>("imagePullPolicy"), F<&ContainerSpec::limits>("limits"),
     F<&ContainerSpec::requests>("requests"), F<&ContainerSpec::env>("env"),
     F<&ContainerSpec::mounts>("mounts"), F<&ContainerSpec::command>("command"),
-    F<&ContainerSpec::args>("args"), F<&ContainerSpec::privileged>("privileged")}; };
+    F<&ContainerSpec::args>("args"), F<&ContainerSpec::privileged>("privileged"),
+    F<&ContainerSpec::claims>("claims")}; };
 template <> struct FieldsOf<Volume> { static constexpr Field kFields[] = {
     F<&Volume::name>("name"), F<&Volume::kind>("kind"), F<&Volume::detail>("detail")}; };
 template <> struct FieldsOf<Toleration> { static constexpr Field kFields[] = {
@@ -60,7 +63,8 @@ template <> struct FieldsOf<Pod> { static constexpr Field kFields[] = {
     F<&Pod::node>("node"), F<&Pod::phase>("phase"), F<&Pod::pod_ip>("podIP"),
     F<&Pod::ray_cluster>("rayCluster"), F<&Pod::ray_node_type>("rayNodeType"),
     F<&Pod::ray_group>("rayGroup"), F<&Pod::deleting>("deleting"), F<&Pod::spec>("spec"),
-    F<&Pod::statuses>("statuses"), F<&Pod::init_statuses>("initStatuses"), F<&Pod::source>("source")}; };
+    F<&Pod::statuses>("statuses"), F<&Pod::init_statuses>("initStatuses"), F<&Pod::source>("source"),
+    F<&Pod::claim_objects>("claimObjects")}; };
 template <> struct FieldsOf<Taint> { static constexpr Field kFields[] = {
     F<&Taint::key>("key"), F<&Taint::value>("value"), F<&Taint::effect>("effect")}; };
 template <> struct FieldsOf<Node> { static constexpr Field kFields[] = {
@@ -78,8 +82,25 @@ template <> struct FieldsOf<RayCluster> { static constexpr Field kFields[] = {
     F<&RayCluster::name_space>("namespace"), F<&RayCluster::name>("name"),
     F<&RayCluster::ray_version>("rayVersion"), F<&RayCluster::autoscaling>("autoscaling"),
     F<&RayCluster::suspended>("suspended"), F<&RayCluster::auth_mode>("authMode"),
+    F<&RayCluster::auth_secret>("authSecret"),
     F<&RayCluster::head>("head"), F<&RayCluster::workers>("workers"), F<&RayCluster::state>("state"),
     F<&RayCluster::head_service_name>("headServiceName"), F<&RayCluster::source>("source")}; };
+template <> struct FieldsOf<SliceDevice> { static constexpr Field kFields[] = {
+    F<&SliceDevice::name>("name"), F<&SliceDevice::kind>("kind")}; };
+template <> struct FieldsOf<ResourceSlice> { static constexpr Field kFields[] = {
+    F<&ResourceSlice::name>("name"), F<&ResourceSlice::driver>("driver"),
+    F<&ResourceSlice::node>("node"), F<&ResourceSlice::pool>("pool"),
+    F<&ResourceSlice::generation>("generation"), F<&ResourceSlice::devices>("devices"),
+    F<&ResourceSlice::source>("source")}; };
+template <> struct FieldsOf<ClaimedDevice> { static constexpr Field kFields[] = {
+    F<&ClaimedDevice::request>("request"), F<&ClaimedDevice::driver>("driver"),
+    F<&ClaimedDevice::pool>("pool"), F<&ClaimedDevice::device>("device")}; };
+template <> struct FieldsOf<ResourceClaim> { static constexpr Field kFields[] = {
+    F<&ResourceClaim::name_space>("namespace"), F<&ResourceClaim::name>("name"),
+    F<&ResourceClaim::allocated>("allocated"), F<&ResourceClaim::devices>("devices"),
+    F<&ResourceClaim::source>("source")}; };
+template <> struct FieldsOf<DraFacts> { static constexpr Field kFields[] = {
+    F<&DraFacts::slices>("slices"), F<&DraFacts::claims>("claims")}; };
 template <> struct FieldsOf<ApiListFacts> { static constexpr Field kFields[] = {
     F<&ApiListFacts::path>("path"), F<&ApiListFacts::resource_version>("resourceVersion"),
     F<&ApiListFacts::objects>("objects"), F<&ApiListFacts::pages>("pages")}; };
@@ -89,7 +110,8 @@ template <> struct FieldsOf<ApiServerFacts> { static constexpr Field kFields[] =
     F<&ApiServerFacts::lists>("lists")}; };
 template <> struct FieldsOf<ClusterFacts> { static constexpr Field kFields[] = {
     F<&ClusterFacts::ray_clusters>("rayClusters"), F<&ClusterFacts::pods>("pods"),
-    F<&ClusterFacts::nodes>("nodes"), F<&ClusterFacts::api_server>("apiServer")}; };
+    F<&ClusterFacts::nodes>("nodes"), F<&ClusterFacts::api_server>("apiServer"),
+    F<&ClusterFacts::dra>("dra")}; };
 
 template <> struct FieldsOf<RayVersionAnswer> { static constexpr Field kFields[] = {
     F<&RayVersionAnswer::ray_version>("rayVersion"), F<&RayVersionAnswer::ray_commit>("rayCommit"),

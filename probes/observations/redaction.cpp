@@ -16,6 +16,11 @@ class Tally {
     for (const EnvVar& variable : container.env) {
       Add("environment variable " + variable.name, variable.value);
     }
+    for (const auto* list : {&container.command, &container.args}) {
+      for (const std::string& argument : *list) {
+        Add("credentials in a container's command", argument);
+      }
+    }
   }
   void Add(const PodSpec& pod) {
     for (const ContainerSpec& container : pod.containers) {
@@ -23,6 +28,20 @@ class Tally {
     }
     for (const ContainerSpec& container : pod.init_containers) {
       Add(container);
+    }
+  }
+  void Add(const RayGroup& group) {
+    Add(group.pod);
+    for (const auto& [name, value] : group.ray_start_params) {
+      Add("rayStartParams " + name, value);
+    }
+  }
+  void Add(const Pod& pod) {
+    Add(pod.spec);
+    for (const auto* statuses : {&pod.statuses, &pod.init_statuses}) {
+      for (const ContainerStatus& status : *statuses) {
+        Add("credentials in a container's message", status.message);
+      }
     }
   }
   void Add(const RayJob& job) {
@@ -56,15 +75,15 @@ std::vector<std::string> RedactionsOf(const Observations& observations) {
   Tally tally;
   if (const auto* clusters = observations.cluster.ray_clusters.get()) {
     for (const RayCluster& cluster : *clusters) {
-      tally.Add(cluster.head.pod);
+      tally.Add(cluster.head);
       for (const RayGroup& group : cluster.workers) {
-        tally.Add(group.pod);
+        tally.Add(group);
       }
     }
   }
   if (const auto* pods = observations.cluster.pods.get()) {
     for (const Pod& pod : *pods) {
-      tally.Add(pod.spec);
+      tally.Add(pod);
     }
   }
   const auto add_jobs = [&](const Observed<std::vector<RayJob>>& jobs) {

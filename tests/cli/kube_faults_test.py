@@ -5,6 +5,7 @@ For every fault: the right exit code and words, bounded memory and time, and no 
 """
 import json
 import os
+import re
 import ssl
 import subprocess
 import threading
@@ -152,6 +153,66 @@ class KubeCase(Case):
         return " ".join(finding.get("reason", {}).get("message", "") for finding in report["findings"])
 
 
+class Gates(KubeCase):
+    """The command of the printed Job, run here against an API server that answers what a real one did, with a dashboard behind
+    it. The Job's exit code is the command's."""
+
+    SAVED = {"/api/version": "version", "/api/v0/nodes": "nodes", "/api/jobs/": "jobs"}
+
+    def dashboard(self, request):
+        path = request.path.partition("/proxy")[2].partition("?")[0]
+        if path == "/api/authentication_mode":
+            return json_reply(request, 200, {"authentication_mode": "disabled"})
+        return path in self.SAVED and reply(request, 200, "application/json", (EXAMPLE / "ray" / f"{self.SAVED[path]}.json").read_bytes())
+
+    def job(self, *arguments, policy=None, fault=None):
+        """(exit code, stages, outcome) of the printed Job."""
+        text = self.run_cli("manifest", "job", *arguments, expect=OK).stdout
+        script = text.split("- >-\n", 1)[1].split("- dlc-check\n", 1)[0]
+        script = " ".join(line.strip() for line in script.splitlines())
+        self.assertIn("/evidence/$POD_NAME", script)
+        evidence, config = self.dir / "evidence", self.dir / "config"
+        evidence.mkdir(exist_ok=True)
+        config.mkdir(exist_ok=True)
+        if policy is not None:
+            (config / "policy.yaml").write_text(policy)
+        script = script.replace("/evidence/", f"{evidence}/").replace("/config/", f"{config}/")
+        server = self.api(fault or self.dashboard)
+        pod = f"pod-{len(list(evidence.iterdir()))}"
+        # The image's registry is on disk here.
+        extra = ["--image", f"oci:{EXAMPLE / 'image'}"] if "image" in script.partition("--only ")[2].split()[0] else []
+        env = {**self.env, "PATH": f"{DLC_CHECK.parent}:{self.env['PATH']}", "POD_NAME": pod, "KUBECONFIG": str(self.config_of(server))}
+        done = subprocess.run(["/bin/sh", "-c", script.replace('"$@"', '"$@" ' + " ".join(extra)), "dlc-check"], capture_output=True, text=True, env=env, timeout=self.patience)
+        predicate = json.loads((evidence / pod / "evidence.statement.json").read_text())["predicate"]
+        self.said = done.stdout + done.stderr
+        return done.returncode, predicate["observations"]["run"]["stages"], text
+
+    def test_it_passes_when_all_is_well_and_fails_when_not(self):
+        code, stages, _ = self.job()
+        self.assertEqual((code, stages), (OK, ["gpu", "nccl"]), self.said)
+        policy = "apiVersion: dlc-check/v1\nkind: Policy\ngpu: {perWorkerPod: %d}\n"
+        self.assertEqual(self.job(policy=policy % 4)[0], OK, self.said)
+        self.assertEqual(self.job(policy=policy % 8)[0], FAILED, self.said)
+
+    def test_what_was_not_seen_is_no_pass(self):
+        self.assertEqual(self.job(fault=lambda r: json_reply(r, 403, status(403, "Forbidden")) if "/nodes" in r.path and "proxy" not in r.path else self.dashboard(r))[0], INCOMPLETE, self.said)
+
+    def test_with_stage_image_the_policy_has_to_say_what_is_not_seen(self):
+        policy = re.sub("^stages:.*\n", "", (EXAMPLE / "policy.yaml").read_text(), flags=re.M)
+        code, stages, text = self.job("--only", "image,gpu,nccl", policy=policy)
+        self.assertEqual((code, stages), (INCOMPLETE, ["image", "gpu", "nccl"]), self.said)
+        severity = "".join(line[4:] + "\n" for line in text.splitlines() if re.match(r"#   severity:|#     \S+/\S+: warn", line))
+        self.assertEqual(severity.count(": warn"), 4)
+        self.assertEqual(self.job("--only", "image,gpu,nccl", policy=policy + severity)[0], OK, self.said)
+        # Each of them is needed.
+        lines = severity.splitlines(keepends=True)
+        for i in range(1, len(lines)):
+            self.assertEqual(self.job("--only", "image,gpu,nccl", policy=policy + "".join(lines[:i] + lines[i + 1:]))[0], INCOMPLETE, lines[i])
+        moved = policy.replace("digest: sha256:9e7", "digest: sha256:9e8")
+        self.assertNotEqual(moved, policy)
+        self.assertEqual(self.job("--only", "image,gpu,nccl", policy=moved + severity)[0], FAILED, self.said)
+
+
 class Behaves(KubeCase):
     def test_a_whole_look_over_tls_with_a_token(self):
         server = self.api(jobs=True)
@@ -168,6 +229,43 @@ class Behaves(KubeCase):
         self.assertNotIn("hf_abc", json.dumps(statement))
         # The RayJob object's torch is a finding although no dashboard was asked.
         self.assertIn(("fail", "qwen"), verdicts["job-packages/protected-package"])
+
+    def test_plain_secrets_in_manifests_and_jobs_are_seen_nowhere(self):
+        def with_secrets(request):
+            path = request.path.partition("?")[0]
+            if "/proxy/api/authentication_mode" in path:
+                return json_reply(request, 200, {"authentication_mode": "disabled"})
+            if path.endswith("/proxy/api/jobs/"):
+                return json_reply(request, 200, [{"submission_id": "j", "status": "RUNNING", "entrypoint": "X_KEY=hush-1 python t.py --token hush-2 && pip install torch==2.4.0",
+                                                  "runtime_env": {"working_dir": "https://ci:hush-3@h/w.zip?X-Amz-Signature=hush-4", "env_vars": {"OPTS": "--password=hush-5"}}}])
+            for name in ("rayclusters", "rayjobs", "pods"):
+                if path.endswith(f"/{name}"):
+                    body = json.loads(recorded(name)[2])
+                    for item in body["items"]:
+                        spec = item["spec"]
+                        if name == "rayclusters":
+                            spec["headGroupSpec"].setdefault("rayStartParams", {})["redis-password"] = "hush-6"
+                        if name == "pods":
+                            spec["containers"][0].update(command=["python", "--api-key"], args=["hush-7", "sh -c 'train --token=hush-8'"])
+                            item["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "Error", "message": "cannot get https://h/?token=hush-9"}}
+                        if name == "rayjobs":
+                            spec["entrypoint"] = "curl -H 'Authorization: Bearer hush-10' https://u:hush-11@h/?a=hush-12"
+                    return json_reply(request, 200, body)
+            return False
+
+        config = self.config_of(self.api(with_secrets, jobs=True))
+        report, err, _ = self.look(config, expect=FAILED)
+        self.run_cli("snapshot", "--kubeconfig", config, "--image", f"oci:{EXAMPLE / 'image'}", "--out", self.dir / "snap", expect=OK)
+        written = [path for top in (self.out, self.dir / "snap") for path in top.rglob("*") if path.is_file()]
+        self.assertGreater(len(written), 3)
+        for text in [json.dumps(report), err, *(path.read_text() for path in written)]:
+            self.assertNotIn("hush", text)
+        statement = json.loads((self.out / "evidence.statement.json").read_text())["predicate"]
+        self.assertTrue({"credentials in a container's command (6 values)", "credentials in a container's message (3 values)", "credentials in a job's entrypoint (2 values)",
+                         "credentials in a job's runtime_env (1 value)", "rayStartParams redis-password (1 value)", "runtime_env variable OPTS (1 value)"} <= set(statement["redaction"]["applied"]),
+                        statement["redaction"])
+        # What is judged of the command line is still there.
+        self.assertIn(("fail", "j"), self.findings(report)["job-packages/environment-replaced"])
 
     def test_snapshot_and_judge_find_the_same(self):
         server = self.api()

@@ -179,6 +179,59 @@ TEST_CASE("cluster file: files add up, an object given twice is an error that na
   CHECK_FALSE(Parse("[" + PodJson("a") + "," + PodJson("a") + "]").result);
 }
 
+TEST_CASE("cluster file: resource slices and claims, as v1 and v1beta1 write them") {
+  const Read read = Parse(R"(apiVersion: v1
+kind: List
+items:
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceSlice
+  metadata: {name: s}
+  spec:
+    driver: dra.net
+    nodeName: n
+    pool: {name: p, generation: 2, resourceSliceCount: 1}
+    devices: [{name: efa-0, attributes: {dra.net/pciDevice: {string: Elastic Fabric Adapter (EFA)}, x: {int: 1}}}]
+- apiVersion: resource.k8s.io/v1beta1
+  kind: ResourceSlice
+  metadata: {name: t}
+  spec:
+    driver: gpu.nvidia.com
+    nodeName: n
+    pool: {name: n}
+    devices: [{name: gpu-0, basic: {attributes: {type: {string: gpu}}}}, {name: bare}]
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaim
+  metadata: {name: c, namespace: ns}
+  status: {allocation: {devices: {results: [{request: r, driver: gpu.nvidia.com, pool: n, device: gpu-0}, {request: m, driver: gpu.nvidia.com, pool: n, device: gpu-1, adminAccess: true}]}}}
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaim
+  metadata: {name: waiting, namespace: ns}
+)");
+  REQUIRE(read.result.has_value());
+  REQUIRE(read.facts.dra.has_value());
+  const auto& slices = read.facts.dra->slices.value();
+  REQUIRE(slices.size() == 2);
+  CHECK(slices[0].devices == std::vector<SliceDevice>{{"efa-0", "Elastic Fabric Adapter (EFA)"}});
+  CHECK(slices[0].generation == 2);
+  CHECK(slices[1].devices == std::vector<SliceDevice>{{"gpu-0", "gpu"}, {"bare", ""}});
+  const auto& claims = read.facts.dra->claims.value();
+  REQUIRE(claims.size() == 2);
+  CHECK(claims[0].devices == std::vector<ClaimedDevice>{{"r", "gpu.nvidia.com", "n", "gpu-0"}});
+  CHECK(claims[0].allocated);
+  CHECK_FALSE(claims[1].allocated);
+  CHECK_FALSE(Parse(kCluster).facts.dra.has_value());
+
+  const Read again = Parse(R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim",)"
+                           R"("metadata":{"name":"c","namespace":"ns"}})",
+                           read.facts);
+  REQUIRE_FALSE(again.result.has_value());
+  CHECK(again.result.error().message.find("ResourceClaim ns/c is also in f.yaml") !=
+        std::string::npos);
+  const Read broken = Parse(R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice",)"
+                            R"("metadata":{"name":"s"},"spec":{"driver":"d","devices":7}})");
+  CHECK_FALSE(broken.result.has_value());
+}
+
 TEST_CASE("cluster file: pods that are not Ray's are left out, and that is told") {
   const Read read = Parse(
       R"({"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"db"},"spec":{}},)" +

@@ -86,7 +86,7 @@ metadata:
 spec:
   nodeName: gpu-1
   hostNetwork: true
-  resourceClaims: [{name: efa, resourceClaimTemplateName: t}]
+  resourceClaims: [{name: efa, resourceClaimTemplateName: t}, {name: own, resourceClaimName: mine}]
   initContainers: [{name: wait-gcs-ready, resources: {limits: {cpu: 200m}}}]
   tolerations: [{operator: Exists}, {key: k, value: v}]
   containers:
@@ -96,7 +96,7 @@ spec:
       command: [/bin/bash, -c, --]
       args: ["ulimit -n ${N:-65536}; ray start"]
       securityContext: {privileged: true}
-      resources: {limits: {nvidia.com/gpu: 4, memory: 160Gi}}
+      resources: {limits: {nvidia.com/gpu: 4, memory: 160Gi}, claims: [{name: efa, request: r}, {name: own}]}
       env:
         - {name: A, value: "1"}
         - {name: FROM_SECRET, value: ignored, valueFrom: {secretKeyRef: {name: s, key: k}}}
@@ -115,6 +115,7 @@ spec:
 status:
   phase: Running
   podIP: 10.0.0.2
+  resourceClaimStatuses: [{name: efa, resourceClaimName: worker-1-efa-x}, {name: late}]
   initContainerStatuses: [{name: wait-gcs-ready, state: {terminated: {reason: Completed}}}]
   containerStatuses:
     - {name: sidecar, ready: true, state: {running: {}}}
@@ -133,7 +134,10 @@ status:
   CHECK(pod.phase == "Running");
   CHECK(pod.pod_ip == "10.0.0.2");
   CHECK(pod.spec.host_network);
-  CHECK(pod.spec.resource_claims == std::vector<std::string>{"efa"});
+  CHECK(pod.spec.resource_claims == std::vector<std::string>{"efa", "own"});
+  CHECK(pod.spec.containers[0].claims == std::vector<ContainerClaim>{{"efa", "r"}, {"own", ""}});
+  CHECK(pod.claim_objects ==
+        std::map<std::string, std::string>{{"efa", "worker-1-efa-x"}, {"own", "mine"}});
   CHECK(pod.spec.init_containers[0].limits.at("cpu") == "200m");
   CHECK(pod.spec.tolerations[0] == Toleration{"", "Exists", "", ""});
   CHECK(pod.spec.tolerations[1] == Toleration{"k", "Equal", "v", ""});

@@ -229,6 +229,8 @@ TEST_CASE("kube client: reviews ask for exactly one right") {
   CHECK(asked.ends_with(
       R"("resourceAttributes":{"verb":"get","resource":"rayclusters","group":"ray.io","subresource":"status","namespace":"n"}}})"));
   CHECK(Asks(asked, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
+  CHECK(*client.Allows(kNodes, Soon()));
+  CHECK(server.Requests().size() == 2);
 }
 
 TEST_CASE("kube client: a review without an answer is an error, not a yes") {

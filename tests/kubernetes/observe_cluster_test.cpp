@@ -42,7 +42,7 @@ class RecordedServer {
         server_([this](const std::string& request) { return Answer(request); }) {}
 
   Result<Observations> Look(const std::vector<Stage>& stages = kAll,
-                            const std::string& ray_cluster = "") {
+                            const std::string& ray_cluster = "", bool dashboard = false) {
     KubeAccess access;
     access.server = *ParseUrl(server_.Url(""));
     access.context = "test";
@@ -51,7 +51,7 @@ class RecordedServer {
     const auto step = [](const std::string&) {};
     const auto warn = [this](const std::string& text) { warnings += text + "\n"; };
     const auto done =
-        ObserveCluster(client, {"ray-train", ray_cluster, stages},
+        ObserveCluster(client, {"ray-train", ray_cluster, stages, dashboard},
                        Deadline::After(std::chrono::seconds(20)), {step, warn}, observations);
     if (!done) {
       return done.error();
@@ -141,6 +141,106 @@ TEST_CASE("observe cluster: a right that is missing takes away that one observat
   for (const std::string& request : server.Requests()) {
     CHECK_FALSE(request.starts_with("GET /api/v1/nodes"));
   }
+}
+
+TEST_CASE("observe cluster: the way to Ray's dashboard is asked for before anything is listed") {
+  RecordedServer server({{"review:servi", Recorded("review-denied")}});
+  REQUIRE(server.Look(kAll, "", true).has_value());
+  std::size_t asked = 0;
+  std::size_t listed = 0;
+  const std::vector<std::string> requests = server.Requests();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (Has(requests[i], R"("verb":"get","resource":"services","subresource":"proxy")")) {
+      asked = i + 1;
+    }
+    if (listed == 0 && Has(requests[i], "limit=")) {
+      listed = i + 1;
+    }
+  }
+  CHECK(asked > 0);
+  CHECK(asked < listed);
+  RecordedServer elsewhere;
+  REQUIRE(elsewhere.Look().has_value());
+  for (const std::string& request : elsewhere.Requests()) {
+    CHECK_FALSE(Has(request, "services"));
+  }
+}
+
+const char* const kGroupOfDra =
+    R"({"kind":"APIGroup","name":"resource.k8s.io","versions":[{"version":"v1beta2"},{"version":"v1"}]})";
+
+std::string JsonReply(int status, const std::string& body) {
+  return HttpAnswer(status, body, "Content-Type: application/json\r\n");
+}
+
+/// Pods with claims, and what resource.k8s.io/v1 answers about them in the shapes of its types.
+std::map<std::string, std::string> WithClaims() {
+  return {
+      {"/pods", JsonReply(200, R"({"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"w",
+        "namespace":"ray-train","labels":{"ray.io/cluster":"ray-train-cluster"}},"spec":{
+        "resourceClaims":[{"name":"gpus","resourceClaimTemplateName":"t"}],"containers":[{"name":"r",
+        "image":"i","resources":{"claims":[{"name":"gpus","request":"gpu"}]}}]},"status":{
+        "resourceClaimStatuses":[{"name":"gpus","resourceClaimName":"w-gpus-x"}]}}]})")},
+      {"GET /apis/resource.k8s.io HTTP", JsonReply(200, kGroupOfDra)},
+      {"/apis/resource.k8s.io/v1/resourceslices",
+       JsonReply(200,
+                 R"({"kind":"ResourceSliceList","metadata":{},"items":[{"metadata":{"name":"s"},
+        "spec":{"driver":"gpu.nvidia.com","nodeName":"n","pool":{"name":"n","generation":3},
+        "devices":[{"name":"gpu-0","attributes":{"type":{"string":"gpu"}}}]}}]})")},
+      {"/apis/resource.k8s.io/v1/namespaces/ray-train/resourceclaims",
+       JsonReply(200, R"({"kind":"ResourceClaimList","metadata":{},"items":[{"metadata":{
+        "name":"w-gpus-x","namespace":"ray-train"},"status":{"allocation":{"devices":{"results":[
+        {"request":"gpu","driver":"gpu.nvidia.com","pool":"n","device":"gpu-0"}]}}}}]})")}};
+}
+
+TEST_CASE("observe cluster: devices of resource claims, only where a pod has some") {
+  RecordedServer server(WithClaims());
+  const auto seen = server.Look();
+  REQUIRE(seen.has_value());
+  REQUIRE(seen->cluster.dra.has_value());
+  REQUIRE(seen->cluster.dra->slices.seen());
+  CHECK(seen->cluster.dra->slices.value().at(0).devices ==
+        std::vector<SliceDevice>{{"gpu-0", "gpu"}});
+  CHECK(seen->cluster.dra->slices.value()[0].generation == 3);
+  REQUIRE(seen->cluster.dra->claims.seen());
+  CHECK(seen->cluster.dra->claims.value().at(0).devices ==
+        std::vector<ClaimedDevice>{{"gpu", "gpu.nvidia.com", "n", "gpu-0"}});
+  CHECK(seen->cluster.pods.value()[0].claim_objects.at("gpus") == "w-gpus-x");
+  const auto again = ParseObservations(ObservationsToJson(*seen, -1), 1U << 20U);
+  REQUIRE(again.has_value());
+  CHECK(*again == *seen);
+
+  RecordedServer without;
+  REQUIRE(without.Look().has_value());
+  for (const std::string& request : without.Requests()) {
+    CHECK_FALSE(Has(request, "resource.k8s.io"));
+  }
+}
+
+TEST_CASE("observe cluster: claims without the right, or the kind, are not looked at or an error") {
+  auto denied = WithClaims();
+  denied["review:resou"] = Recorded("review-denied");
+  RecordedServer server(denied);
+  const auto seen = server.Look();
+  REQUIRE(seen->cluster.dra.has_value());
+  REQUIRE(seen->cluster.dra->slices.not_looked_at());
+  CHECK(seen->cluster.dra->slices.why_not().reason ==
+        "needs list on resourceslices.resource.k8s.io");
+  CHECK(seen->cluster.dra->claims.why_not().reason ==
+        "needs list on resourceclaims.resource.k8s.io in namespace ray-train");
+  CHECK(seen->cluster.pods.seen());
+
+  auto old = WithClaims();
+  old["GET /apis/resource.k8s.io HTTP"] = Recorded("kind-unknown");
+  const auto absent = RecordedServer(old).Look();
+  REQUIRE(absent->cluster.dra->slices.failed());
+  CHECK(absent->cluster.dra->claims.error().code == ErrorCode::kNotFound);
+  old["GET /apis/resource.k8s.io HTTP"] =
+      JsonReply(200, R"({"kind":"APIGroup","versions":[{"version":"v1alpha3"}]})");
+  CHECK(RecordedServer(old).Look()->cluster.dra->slices.error().code == ErrorCode::kUnsupported);
+
+  const auto image = RecordedServer(WithClaims()).Look({Stage::kImage});
+  CHECK_FALSE(image->cluster.dra.has_value());
 }
 
 TEST_CASE("observe cluster: a 403 says the same, whatever the review said") {
@@ -244,7 +344,14 @@ TEST_CASE("observe cluster: only what the stages read is asked for") {
   CHECK_FALSE(seen->ray.job_objects.has_value());
   CHECK(RightsOf({Stage::kCheckpoint}, "n") ==
         std::vector<KubeRight>{{"list", "ray.io", "rayclusters", "", "n"}});
-  CHECK(RightsOf(kAll, "n").size() == 4);
+  CHECK(RightsOf(kAll, "n").size() == 7);
+  CHECK(RightsOf({Stage::kImage}, "n").back() == KubeRight{"get", "", "services", "proxy", "n"});
+  CHECK(RightsOf({Stage::kNccl}, "n") ==
+        std::vector<KubeRight>{{"list", "ray.io", "rayclusters", "", "n"},
+                               {"list", "", "pods", "", "n"},
+                               {"list", "", "nodes", "", ""},
+                               {"list", kDraGroup, "resourceslices", "", ""},
+                               {"list", kDraGroup, "resourceclaims", "", "n"}});
   CHECK(IsNeeded("nodes", {Stage::kNccl}));
   CHECK_FALSE(IsNeeded("rayjobs", {Stage::kNccl}));
 }

@@ -1,8 +1,15 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
 
+#include "probes/control/http/base64.h"
 #include "probes/control/ray/observe_ray.h"
+#include "probes/control/ray/ray_secret.h"
+#include "tests/kubernetes/scratch.h"
 #include "tests/ray/ray_server.h"
 
 namespace dlc {
@@ -40,12 +47,18 @@ struct ApiServer {
       : server(AnswerFrom(std::move(answers))), client(Access(), {}) {}
   explicit ApiServer(ScriptedServer::Answer answer)
       : server(std::move(answer)), client(Access(), {}) {}
+  ApiServer(RayAnswers answers, ExecPlugin plugin)
+      : server(AnswerFrom(std::move(answers))), client(Access(std::move(plugin)), {}) {}
 
-  KubeAccess Access() const {
+  KubeAccess Access(std::optional<ExecPlugin> plugin = std::nullopt) const {
     KubeAccess access;
     access.server = *ParseUrl(server.Url());
     access.user.where = "user 'test'";
-    access.user.token = "kube-token";
+    if (plugin) {
+      access.user.exec = std::move(plugin);
+    } else {
+      access.user.token = "kube-token";
+    }
     return access;
   }
 
@@ -144,15 +157,139 @@ TEST_CASE("service proxy: the API server's refusal is told from Ray's") {
         std::string::npos);
 }
 
+/// Gives another token each time, and writes a line into `runs` then.
+ExecPlugin CountedPlugin(const std::string& runs) {
+  ExecPlugin plugin;
+  plugin.command = "sh";
+  plugin.api_version = "client.authentication.k8s.io/v1";
+  const std::string script =
+      R"sh(echo x >>"$0"; n=$(wc -l <"$0"); printf '{"kind":"ExecCredential",)sh"
+      R"sh("apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t-%s"}}' "$n")sh";
+  plugin.args = {"-c", script, runs};
+  return plugin;
+}
+
+int RunsOfPlugin(const std::string& refusal) {
+  const KubeScratch scratch;
+  const std::string runs = scratch.Write("runs", "");
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = refusal;
+  ApiServer api(answers, CountedPlugin(runs));
+  const RayFacts facts = api.Look(WholeLook());
+  CHECK_FALSE(facts.nodes.seen());
+  std::ifstream file(runs);
+  return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+}
+
+TEST_CASE("service proxy: a 401 of Ray's is no word on the API server's credential") {
+  CHECK(RunsOfPlugin(HttpAnswer(401, "Unauthorized: Missing authentication token",
+                                "Content-Type: text/plain\r\n")) == 1);
+  CHECK(RunsOfPlugin(StatusAnswer(401, "Unauthorized", "Unauthorized")) == 2);
+}
+
+constexpr const char* kSecretPath = "/api/v1/namespaces/ray-train/secrets/one";
+
+RayAnswers WithSecret(const std::string& data) {
+  RayAnswers answers = Proxied(kByName);
+  answers[std::string(kByName) + kModePath] = JsonAnswer(R"({"authentication_mode":"token"})");
+  answers[kSecretPath] = JsonAnswer(R"({"kind":"Secret","data":)" + data + "}");
+  return answers;
+}
+
+std::string TokenData(const std::string& token) {
+  return R"({"auth_token":")" + Base64Encode(token) + R"("})";
+}
+
+RayCluster OneWithToken() {
+  RayCluster cluster = OneCluster();
+  cluster.auth_mode = "token";
+  return cluster;
+}
+
+int RequestsFor(const ApiServer& api, const std::string& path) {
+  const auto requests = api.server.Requests();
+  return static_cast<int>(
+      std::count_if(requests.begin(), requests.end(),
+                    [&](const std::string& request) { return PathOfRequest(request) == path; }));
+}
+
+TEST_CASE("ray's secret: read where the RayCluster wants a token and none was given") {
+  ApiServer api(WithSecret(TokenData(std::string(kToken) + "\n")));
+  const RayFacts facts = api.Look(WholeLook(), OneWithToken());
+  CHECK(facts.nodes.seen());
+  CHECK(facts.jobs.seen());
+  CHECK(RequestsFor(api, kSecretPath) == 1);
+  CHECK(api.server.Requests().back().find(std::string("X-Ray-Authorization: Bearer ") + kToken) !=
+        std::string::npos);
+
+  ApiServer given(WithSecret(TokenData("another")));
+  CHECK(given.Look(WholeLook(kToken), OneWithToken()).nodes.seen());
+  CHECK(RequestsFor(given, kSecretPath) == 0);
+  ApiServer not_named(WithSecret(TokenData(kToken)));
+  CHECK(not_named.Look(WholeLook()).nodes.not_looked_at());
+  CHECK(RequestsFor(not_named, kSecretPath) == 0);
+  RayAnswers open = WithSecret(TokenData(kToken));
+  open[std::string(kByName) + kModePath] = JsonAnswer(R"({"authentication_mode":"disabled"})");
+  ApiServer disabled(open);
+  CHECK(disabled.Look(WholeLook(), OneWithToken()).nodes.seen());
+  CHECK(RequestsFor(disabled, kSecretPath) == 0);
+}
+
+TEST_CASE("ray's secret: without the right it is not asked for, and the right is named") {
+  const RayAnswers answers = WithSecret(TokenData(kToken));
+  ApiServer api([by_path = AnswerFrom(answers)](const std::string& request) {
+    const bool secret =
+        request.find(R"("resource":"secrets","namespace":"ray-train","name":"one")") !=
+        std::string::npos;
+    return secret ? Review(false) : by_path(request);
+  });
+  const RayFacts facts = api.Look(WholeLook(), OneWithToken());
+  REQUIRE(facts.nodes.not_looked_at());
+  CHECK(facts.nodes.why_not().reason.find("needs get on secrets 'one' in namespace ray-train") !=
+        std::string::npos);
+  CHECK(facts.nodes.why_not().reason.find("RAY_AUTH_TOKEN") != std::string::npos);
+  CHECK(RequestsFor(api, kSecretPath) == 0);
+
+  RayAnswers forbidden = answers;
+  forbidden[kSecretPath] = StatusAnswer(403, "Forbidden", "secrets is forbidden");
+  CHECK(ApiServer(forbidden).Look(WholeLook(), OneWithToken()).nodes.not_looked_at());
+}
+
+TEST_CASE("ray's secret: one that holds no token is an error that shows nothing of it") {
+  for (const std::string& data :
+       {std::string("{}"), std::string("null"), std::string(R"({"auth_token":""})"),
+        std::string(R"({"auth_token":"hush-hush !"})"), TokenData("hush-hush hush"),
+        TokenData("hush\x01")}) {
+    CAPTURE(data);
+    const RayFacts facts = ApiServer(WithSecret(data)).Look(WholeLook(), OneWithToken());
+    REQUIRE(facts.nodes.failed());
+    CHECK(facts.nodes.error().message.find("Secret ray-train/one (auth_token)") !=
+          std::string::npos);
+    CHECK(facts.nodes.error().message.find("hush") == std::string::npos);
+  }
+  RayAnswers absent = WithSecret("{}");
+  absent[kSecretPath] = StatusAnswer(404, "NotFound", "secrets one not found");
+  CHECK(ApiServer(absent).Look(WholeLook(), OneWithToken()).nodes.failed());
+}
+
+TEST_CASE("ray's secret: its name, as KubeRay makes it or the RayCluster says") {
+  CHECK(RayTokenSecretName("one", "") == "one");
+  CHECK(RayTokenSecretName("one", "mine") == "mine");
+  CHECK(RayTokenSecretName("abc" + std::string(50, 'x'), "") == std::string(50, 'x'));
+  CHECK(RayTokenSecretName("abc-" + std::string(49, 'x'), "") == "r" + std::string(49, 'x'));
+}
+
 TEST_CASE("service proxy: a dashboard that the control plane cannot reach") {
   RayAnswers answers = Proxied(kByName);
-  answers[std::string(kByName) + kModePath] = StatusAnswer(
-      503, "ServiceUnavailable", "error trying to reach service: dial tcp: i/o timeout");
-  const RayFacts facts = ApiServer(answers).Look(WholeLook());
-  REQUIRE(facts.version.failed());
-  CHECK(facts.version.error().message.find("i/o timeout") != std::string::npos);
-  CHECK(facts.version.error().hint.find("--ray-address http://127.0.0.1:8265") !=
-        std::string::npos);
+  for (const int status : {500, 503}) {
+    answers[std::string(kByName) + kModePath] =
+        StatusAnswer(status, "", "error trying to reach service: dial tcp: i/o timeout");
+    const RayFacts facts = ApiServer(answers).Look(WholeLook());
+    REQUIRE(facts.version.failed());
+    CHECK(facts.version.error().message.find("i/o timeout") != std::string::npos);
+    CHECK(facts.version.error().hint.find("--ray-address http://127.0.0.1:8265") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("live cluster: no head service yet") {

@@ -37,9 +37,10 @@ def ray_version():
 
 
 class Head:
-    """`ray start --head --block`; `gpus` is what it is told, whatever this machine has."""
+    """`ray start --head --block`; `gpus` is what it is told, whatever this machine has. The dashboard listens on `host`."""
 
-    def __init__(self, gpus, token=None):
+    def __init__(self, gpus, token=None, host="127.0.0.1"):
+        self.host = host
         # Ray's sockets lie below it, and their paths may have 107 characters.
         self.directory = tempfile.mkdtemp(prefix="dlc-ray-", dir="/tmp")
         self.token = token
@@ -62,7 +63,7 @@ class Head:
         else:
             env["RAY_AUTH_MODE"] = "disabled"
         argv = [PYTHON, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
-                f"--port={gcs}", f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1",
+                f"--port={gcs}", f"--dashboard-port={dashboard}", f"--dashboard-host={self.host}",
                 f"--ray-client-server-port={client}", f"--dashboard-agent-listen-port={agent}",
                 f"--dashboard-agent-grpc-port={agent_grpc}", f"--metrics-export-port={metrics}",
                 f"--runtime-env-agent-port={runtime_env}", "--node-manager-port=0", "--object-manager-port=0",
@@ -83,7 +84,8 @@ class Head:
         timer.cancel()
         # Ray goes on printing: a full pipe would stop it.
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        self.address = f"http://127.0.0.1:{dashboard}"
+        self.port = dashboard
+        self.address = f"http://{self.host}:{dashboard}"
         self.gcs = f"127.0.0.1:{gcs}"
         self.environment = env
 

@@ -24,6 +24,14 @@ class Collector {
         places_["Node " + node.name] = node.source;
       }
     }
+    if (facts.dra) {
+      Remember("ResourceClaim", facts.dra->claims);
+      if (const auto* slices = facts.dra->slices.get()) {
+        for (const ResourceSlice& slice : *slices) {
+          places_["ResourceSlice " + slice.name] = slice.source;
+        }
+      }
+    }
   }
 
   void AddDocument(const DocNode& root) {
@@ -39,7 +47,8 @@ class Collector {
   }
 
   Result<void> MergeInto(ClusterFacts& facts, std::vector<std::string>& notes) {
-    if (!reading_.failed && !clusters_.seen() && !pods_.seen() && !nodes_.seen()) {
+    if (!reading_.failed && !clusters_.seen() && !pods_.seen() && !nodes_.seen() &&
+        !slices_.seen() && !claims_.seen()) {
       std::string kinds;
       for (const std::string& kind : other_kinds_) {
         kinds += (kinds.empty() ? "" : ", ") + kind;
@@ -56,6 +65,11 @@ class Collector {
     Append(facts.ray_clusters, clusters_);
     Append(facts.pods, pods_);
     Append(facts.nodes, nodes_);
+    if (slices_.seen() || claims_.seen()) {
+      DraFacts& dra = facts.dra ? *facts.dra : facts.dra.emplace();
+      Append(dra.slices, slices_);
+      Append(dra.claims, claims_);
+    }
     if (pods_left_out_ > 0) {
       reading_.notes.push_back(std::to_string(pods_left_out_) +
                                " pods without label ray.io/cluster left out");
@@ -128,6 +142,18 @@ class Collector {
     Seen(nodes_).push_back(std::move(node));
   }
 
+  void AddDraObject(const Fields& object, const std::string& kind) {
+    if (kind == "ResourceSlice") {
+      ResourceSlice slice = ReadResourceSlice(object);
+      RefuseSecond(object, "ResourceSlice " + slice.name, slice.source);
+      Seen(slices_).push_back(std::move(slice));
+    } else {
+      ResourceClaim claim = ReadResourceClaim(object);
+      RefuseSecond(object, "ResourceClaim " + claim.name_space + "/" + claim.name, claim.source);
+      Seen(claims_).push_back(std::move(claim));
+    }
+  }
+
   void AddRayObject(const Fields& object, const std::string& kind, const std::string& version) {
     if (version != "ray.io/v1") {
       reading_.notes.push_back(kind + " of " + version + " is read as ray.io/v1");
@@ -159,6 +185,10 @@ class Collector {
       Seen(nodes_);
     } else if (item_kind == "RayCluster") {
       Seen(clusters_);
+    } else if (item_kind == "ResourceSlice") {
+      Seen(slices_);
+    } else if (item_kind == "ResourceClaim") {
+      Seen(claims_);
     } else if (!list.Has("items") || list.Find("items")->items.empty()) {
       other_kinds_.insert("an empty " + kind);
     }
@@ -180,6 +210,9 @@ class Collector {
       AddPod(object);
     } else if (kind == "Node" && version == "v1") {
       AddNode(object);
+    } else if ((kind == "ResourceSlice" || kind == "ResourceClaim") &&
+               version.starts_with("resource.k8s.io/")) {
+      AddDraObject(object, kind);
     } else if (kind.ends_with("List")) {
       AddList(object, kind, version);
     } else if (kind == "Status" && object.FreeText("status") == "Failure") {
@@ -196,6 +229,8 @@ class Collector {
   Observed<std::vector<RayCluster>> clusters_;
   Observed<std::vector<Pod>> pods_;
   Observed<std::vector<Node>> nodes_;
+  Observed<std::vector<ResourceSlice>> slices_;
+  Observed<std::vector<ResourceClaim>> claims_;
   int pods_left_out_ = 0;
 };
 

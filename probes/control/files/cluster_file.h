@@ -10,7 +10,7 @@
 namespace dlc {
 
 /// Adds what a manifest or saved `kubectl get -o json|yaml` output holds to `facts`: RayCluster,
-/// RayJob and RayService (their cluster spec), Pod, Node, in several YAML documents and in lists;
+/// RayJob and RayService (their cluster spec), Pod, Node, ResourceSlice, ResourceClaim, in several YAML documents and in lists;
 /// other kinds are ignored. A list of a kind makes that kind seen, even when it is empty. Pods
 /// without the label ray.io/cluster are left out.
 ///

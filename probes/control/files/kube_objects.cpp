@@ -32,7 +32,7 @@ EnvVar ReadEnv(const Fields& fields) {
   if (LooksSecret(variable.name) && !variable.value.empty()) {
     variable.value = kRedacted;
   }
-  variable.value = WithoutUrlCredentials(variable.value);
+  variable.value = WithoutSecrets(variable.value);
   return variable;
 }
 
@@ -51,6 +51,10 @@ ContainerSpec ReadContainer(const Fields& fields) {
   });
   container.command = fields.TextList("command");
   container.args = fields.TextList("args");
+  RemoveSecrets(container.command, container.args);
+  resources.Each("claims", [&](const Fields& claim) {
+    container.claims.push_back({claim.Text("name"), claim.Text("request")});
+  });
   container.privileged = fields.Map("securityContext").Bool("privileged");
   return container;
 }
@@ -114,6 +118,9 @@ PodSpec ReadPodSpec(const Fields& fields) {
 void ReadGroup(const Fields& fields, RayGroup& group) {
   group.source = fields.InFile();
   group.ray_start_params = fields.TextMap("rayStartParams");
+  for (auto& [name, value] : group.ray_start_params) {
+    value = NamesSecret(name) && !value.empty() ? kRedacted : WithoutSecrets(value);
+  }
   const std::string gpus = fields.Map("resources").Text("GPU");
   if (!gpus.empty()) {
     group.ray_start_params["num-gpus"] = gpus;
@@ -154,6 +161,7 @@ void ReadRayClusterSpec(const Fields& spec, RayCluster& cluster) {
   cluster.autoscaling = spec.Bool("enableInTreeAutoscaling");
   cluster.suspended = spec.Bool("suspend");
   cluster.auth_mode = spec.Map("authOptions").Text("mode");
+  cluster.auth_secret = spec.Map("authOptions").Text("secretName");
   const Fields head = spec.Map("headGroupSpec");
   if (!head.Present()) {
     spec.Fail("headGroupSpec", "is missing");
@@ -177,10 +185,37 @@ ContainerStatus ReadStatus(const Fields& fields) {
       const Fields details = state.Map(name);
       status.state = name;
       status.reason = details.FreeText("reason");
-      status.message = details.FreeText("message");
+      status.message = WithoutSecrets(details.FreeText("message"));
     }
   }
   return status;
+}
+
+/// An entry names its claim, or a controller made one from a template.
+void ReadClaimObjects(const Fields& spec, const Fields& status, Pod& pod) {
+  for (const auto& [list, fields] :
+       {std::pair{"resourceClaims", &spec}, std::pair{"resourceClaimStatuses", &status}}) {
+    fields->Each(list, [&](const Fields& entry) {
+      if (const std::string claim = entry.FreeText("resourceClaimName"); !claim.empty()) {
+        pod.claim_objects[entry.FreeText("name")] = claim;
+      }
+    });
+  }
+}
+
+/// An attribute, with its driver's domain in front or not, and wrapped in `basic` before
+/// resource.k8s.io/v1beta2.
+std::string DeviceAttribute(const Fields& device, const std::string& domain,
+                            const std::string& name) {
+  for (const Fields& of : {device, device.Map("basic")}) {
+    const Fields attributes = of.Map("attributes");
+    for (const std::string& key : {name, domain + "/" + name}) {
+      if (attributes.Has(key)) {
+        return attributes.Map(key).FreeText("string");
+      }
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -232,12 +267,49 @@ Pod ReadPod(const Fields& object) {
   pod.node = spec.FreeText("nodeName");
   pod.spec = ReadPodSpec(spec);
   const Fields status = object.Map("status");
+  ReadClaimObjects(spec, status, pod);
   pod.phase = status.FreeText("phase");
   pod.pod_ip = status.FreeText("podIP");
   status.Each("containerStatuses", [&](const Fields& s) { pod.statuses.push_back(ReadStatus(s)); });
   status.Each("initContainerStatuses",
               [&](const Fields& s) { pod.init_statuses.push_back(ReadStatus(s)); });
   return pod;
+}
+
+ResourceSlice ReadResourceSlice(const Fields& object) {
+  ResourceSlice slice;
+  slice.source = object.InFile();
+  slice.name = RequiredText(object.Map("metadata"), "name");
+  const Fields spec = object.Map("spec");
+  slice.driver = RequiredText(spec, "driver");
+  slice.node = spec.FreeText("nodeName");
+  const Fields pool = spec.Map("pool");
+  slice.pool = pool.FreeText("name");
+  slice.generation = static_cast<std::int64_t>(pool.Number("generation", 0));
+  spec.Each("devices", [&](const Fields& device) {
+    const char* attribute = slice.driver == kDraNetworkDriver ? "pciDevice" : "type";
+    slice.devices.push_back(
+        {RequiredText(device, "name"), DeviceAttribute(device, slice.driver, attribute)});
+  });
+  return slice;
+}
+
+ResourceClaim ReadResourceClaim(const Fields& object) {
+  ResourceClaim claim;
+  claim.source = object.InFile();
+  const Fields metadata = object.Map("metadata");
+  claim.name_space = NamespaceOf(metadata);
+  claim.name = RequiredText(metadata, "name");
+  const Fields allocation = object.Map("status").Map("allocation");
+  claim.allocated = allocation.Present();
+  allocation.Map("devices").Each("results", [&](const Fields& result) {
+    if (result.Bool("adminAccess")) {
+      return;  // to look at it, beside whoever holds it
+    }
+    claim.devices.push_back({result.FreeText("request"), RequiredText(result, "driver"),
+                             result.FreeText("pool"), RequiredText(result, "device")});
+  });
+  return claim;
 }
 
 Node ReadNode(const Fields& object) {

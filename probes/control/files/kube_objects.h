@@ -21,6 +21,9 @@ RayCluster ReadEmbeddedRayCluster(const Fields& object, const Fields& spec,
                                   const std::string& status_name);
 /// kind Pod.
 Pod ReadPod(const Fields& object);
+/// kind ResourceSlice and ResourceClaim (resource.k8s.io v1, v1beta2, v1beta1).
+ResourceSlice ReadResourceSlice(const Fields& object);
+ResourceClaim ReadResourceClaim(const Fields& object);
 /// kind Node.
 Node ReadNode(const Fields& object);
 

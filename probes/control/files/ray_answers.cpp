@@ -106,7 +106,7 @@ RayJob ReadJobDetails(const Fields& fields) {
     job.submission_id = fields.FreeText("job_id");
   }
   job.status = fields.FreeText("status");
-  job.entrypoint = WithoutUrlCredentials(fields.FreeText("entrypoint"));
+  job.entrypoint = WithoutSecrets(fields.FreeText("entrypoint"));
   job.runtime_env = ReadRuntimeEnv(fields.Map("runtime_env"));
   return job;
 }
@@ -154,7 +154,7 @@ Result<RayJob> ReadRayJobObject(const Fields& object) {
     job.submission_id = object.Map("metadata").Text("name");
   }
   job.status = status.FreeText("jobStatus");
-  job.entrypoint = WithoutUrlCredentials(spec.FreeText("entrypoint"));
+  job.entrypoint = WithoutSecrets(spec.FreeText("entrypoint"));
   const std::string text = spec.FreeText("runtimeEnvYAML");
   if (text.empty()) {
     return job;

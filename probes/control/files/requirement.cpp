@@ -102,7 +102,7 @@ RequestedPackage ParseRequirement(std::string_view line, std::string_view instal
   if (const auto comment = text.find(" #"); comment != std::string_view::npos) {
     text = Trim(text.substr(0, comment));
   }
-  package.text = WithoutUrlCredentials(text);
+  package.text = text.starts_with('-') ? WithoutSecrets(text) : WithoutUrlCredentials(text);
   if (text.starts_with('-')) {
     package.is_option = true;
     if (text.starts_with("-e") || text.starts_with("--editable")) {

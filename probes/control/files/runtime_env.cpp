@@ -18,7 +18,7 @@ constexpr std::array kKeys = {"pip",           "uv",        "conda",
                               "nsight",        "java_jars", "rocprof_sys"};
 
 void AddOption(RuntimeEnv& env, const std::string& installer, const std::string& text) {
-  env.packages.push_back({installer, WithoutUrlCredentials(text), "", "", true});
+  env.packages.push_back({installer, WithoutSecrets(text), "", "", true});
 }
 
 void AddRequirements(const std::vector<std::string>& lines, const std::string& installer,
@@ -107,7 +107,7 @@ RuntimeEnv ReadRuntimeEnv(const Fields& fields) {
   ReadInstaller(fields, "pip", env);
   ReadInstaller(fields, "uv", env);
   ReadConda(fields, env);
-  env.py_executable = WithoutUrlCredentials(fields.FreeText("py_executable"));
+  env.py_executable = WithoutSecrets(fields.FreeText("py_executable"));
   env.image_uri = WithoutUrlCredentials(fields.FreeText("image_uri"));
   if (env.image_uri.empty()) {
     env.image_uri = WithoutUrlCredentials(fields.Map("container").FreeText("image"));
@@ -115,7 +115,7 @@ RuntimeEnv ReadRuntimeEnv(const Fields& fields) {
   env.working_dir = WithoutUrlCredentials(fields.FreeText("working_dir"));
   const Fields variables = fields.Map("env_vars");
   for (const std::string& name : variables.Keys()) {
-    const std::string value = WithoutUrlCredentials(variables.FreeText(name));
+    const std::string value = WithoutSecrets(variables.FreeText(name));
     env.env_vars[name] = LooksSecret(name) ? std::string(kRedacted) : value;
   }
   return env;

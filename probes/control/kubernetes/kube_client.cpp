@@ -39,6 +39,12 @@ HttpSettings Settings(const KubeAccess& access, const KubeClientOptions& options
   return settings;
 }
 
+/// The API server's own 401: another credential may help. That of a service behind its proxy is no
+/// word on the credential.
+bool RefusesCredential(const KubeRequest& request, const HttpResponse& response) {
+  return response.status == 401 && (!request.proxied || ParseKubeStatus(response.body).is_status);
+}
+
 bool IsInterrupted(const std::atomic<bool>* flag) {
   return flag != nullptr && *flag;
 }
@@ -169,7 +175,7 @@ Result<HttpResponse> KubeClient::Send(const KubeRequest& request, Deadline deadl
     return std::move(credential).error();
   }
   auto response = SendOnce(request, *credential, deadline);
-  if (!response || response->status != 401) {
+  if (!response || !RefusesCredential(request, *response)) {
     return response;
   }
   auto other = credentials_.Renew(*credential, deadline);
@@ -287,11 +293,29 @@ Result<KubeListEnd> KubeClient::List(const KubeListRequest& list, Deadline deadl
 }
 
 Result<bool> KubeClient::Allows(const KubeRight& right, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(reviews_.begin(), reviews_.end(),
+                                    [&](const auto& review) { return review.first == right; });
+    if (known != reviews_.end()) {
+      return known->second;
+    }
+  }
+  auto allowed = Review(right, deadline);
+  if (allowed) {
+    const std::lock_guard lock(mutex_);
+    reviews_.emplace_back(right, *allowed);
+  }
+  return allowed;
+}
+
+Result<bool> KubeClient::Review(const KubeRight& right, Deadline deadline) {
   using Json = nlohmann::ordered_json;
   Json attributes{{"verb", right.verb}, {"resource", right.resource}};
   for (const auto& [key, value] : {std::pair{"group", &right.group},
                                    {"subresource", &right.subresource},
-                                   {"namespace", &right.name_space}}) {
+                                   {"namespace", &right.name_space},
+                                   {"name", &right.name}}) {
     if (!value->empty()) {
       attributes[key] = *value;
     }

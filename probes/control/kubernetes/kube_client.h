@@ -36,6 +36,7 @@ struct KubeRequest {
   bool repeatable_post = false;
   std::vector<std::string> headers;
   std::vector<std::string> secret_headers;  ///< X-Ray-Authorization through the service proxy
+  bool proxied = false;  ///< to what stands behind the API server, which has refusals of its own
   std::size_t max_body_bytes = 1U << 20U;
   std::function<bool(std::string_view)> on_body;
 };
@@ -71,7 +72,7 @@ class KubeClient {
   Result<std::string> Get(const std::string& path, const KubeRight& need, Deadline deadline);
   /// 410 starts over, a few times. Errors also of `page`.
   Result<KubeListEnd> List(const KubeListRequest& list, Deadline deadline);
-  /// SelfSubjectAccessReview: may this user do that?
+  /// SelfSubjectAccessReview: may this user do that? Asked once; the answer is remembered.
   Result<bool> Allows(const KubeRight& right, Deadline deadline);
 
   const KubeAccess& Access() const { return access_; }
@@ -85,6 +86,7 @@ class KubeClient {
   struct FetchedPage;
   Result<FetchedPage> FetchPage(const KubeListRequest& list, const std::string& token,
                                 int& page_objects, Deadline deadline);
+  Result<bool> Review(const KubeRight& right, Deadline deadline);
   Result<KubeListEnd> ListOnce(const KubeListRequest& list, bool& restart, Deadline deadline);
 
   KubeAccess access_;
@@ -95,6 +97,7 @@ class KubeClient {
   std::condition_variable returned_;
   std::vector<std::unique_ptr<HttpClient>> idle_;
   std::size_t made_ = 0;
+  std::vector<std::pair<KubeRight, bool>> reviews_;
 };
 
 /// "/api/v1/namespaces/NS/services/http:NAME:PORT/proxy/PATH": a service through the API server.

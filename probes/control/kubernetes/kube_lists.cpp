@@ -102,7 +102,7 @@ Observed<std::vector<T>> ListObjects(KubeClient& client, const KubeListing& list
                                      KubeListNotes& notes) {
   const KubeRight& right = listing.right;
   KubeListRequest list;
-  list.path = KubePath(right.group, "v1", right.name_space, right.resource);
+  list.path = KubePath(right.group, listing.version, right.name_space, right.resource);
   list.label_selector = listing.label_selector;
   list.need = right;
   Objects<T> objects(list.path, std::move(read), std::move(wanted), notes);
@@ -155,6 +155,24 @@ Observed<std::vector<Node>> ListNodes(KubeClient& client, const KubeListing& lis
                                       Deadline deadline, KubeListNotes& notes) {
   const auto read = [](const Fields& object) -> Result<Node> { return ReadNode(object); };
   return ListObjects<Node>(client, listing, read, nullptr, deadline, notes);
+}
+
+Observed<std::vector<ResourceSlice>> ListResourceSlices(KubeClient& client,
+                                                        const KubeListing& listing,
+                                                        Deadline deadline, KubeListNotes& notes) {
+  const auto read = [](const Fields& object) -> Result<ResourceSlice> {
+    return ReadResourceSlice(object);
+  };
+  return ListObjects<ResourceSlice>(client, listing, read, nullptr, deadline, notes);
+}
+
+Observed<std::vector<ResourceClaim>> ListResourceClaims(KubeClient& client,
+                                                        const KubeListing& listing,
+                                                        Deadline deadline, KubeListNotes& notes) {
+  const auto read = [](const Fields& object) -> Result<ResourceClaim> {
+    return ReadResourceClaim(object);
+  };
+  return ListObjects<ResourceClaim>(client, listing, read, nullptr, deadline, notes);
 }
 
 }  // namespace dlc

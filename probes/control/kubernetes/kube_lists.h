@@ -15,6 +15,7 @@ namespace dlc {
 struct KubeListing {
   KubeRight right;             ///< verb list: names group, resource and namespace
   std::string label_selector;  ///< may be empty
+  std::string version = "v1";
 };
 
 /// Lists, as observations: what the API server does not allow is not looked at, naming the right;
@@ -31,6 +32,12 @@ Observed<std::vector<RayJob>> ListRayJobs(KubeClient& client, const KubeListing&
                                           KubeListNotes& notes);
 Observed<std::vector<Pod>> ListPods(KubeClient& client, const KubeListing& listing,
                                     Deadline deadline, KubeListNotes& notes);
+Observed<std::vector<ResourceSlice>> ListResourceSlices(KubeClient& client,
+                                                        const KubeListing& listing,
+                                                        Deadline deadline, KubeListNotes& notes);
+Observed<std::vector<ResourceClaim>> ListResourceClaims(KubeClient& client,
+                                                        const KubeListing& listing,
+                                                        Deadline deadline, KubeListNotes& notes);
 Observed<std::vector<Node>> ListNodes(KubeClient& client, const KubeListing& listing,
                                       Deadline deadline, KubeListNotes& notes);
 

@@ -54,6 +54,9 @@ std::string KubeRight::ToString() const {
   if (!group.empty()) {
     text += "." + group;
   }
+  if (!name.empty()) {
+    text += " '" + name + "'";
+  }
   return name_space.empty() ? text : text + " in namespace " + name_space;
 }
 

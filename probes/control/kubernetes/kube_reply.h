@@ -15,6 +15,7 @@ struct KubeRight {
   std::string resource;
   std::string subresource;
   std::string name_space;  ///< empty: all of the cluster
+  std::string name = "";   ///< of the one object; empty: all of them
 
   /// "list on rayclusters.ray.io in namespace ray-train", "list on nodes".
   std::string ToString() const;

@@ -36,6 +36,50 @@ std::string Named(const std::vector<RayCluster>& clusters) {
   return names;
 }
 
+/// The version of an API group that the server offers first and that is read here.
+Result<std::string> PreferredVersion(KubeClient& client, const std::string& group,
+                                     Deadline deadline) {
+  const auto body = client.Get("/apis/" + group, {"get", "", group, "", ""}, deadline);
+  if (!body && body.error().code == ErrorCode::kNotFound) {
+    return Error{ErrorCode::kNotFound, "the API server has no " + group + " (Kubernetes 1.32)", ""};
+  }
+  if (!body) {
+    return body.error();
+  }
+  const auto document = ParseStrictJson(*body, {1U << 20U, 16});
+  const auto versions =
+      document ? document->find("versions") : nlohmann::ordered_json::const_iterator();
+  for (const char* known : {"v1", "v1beta2", "v1beta1"}) {
+    for (std::size_t i = 0; document && versions != document->end() && i < versions->size(); ++i) {
+      if (const auto& one = (*versions)[i]; one.is_object() && one.value("version", "") == known) {
+        return std::string(known);
+      }
+    }
+  }
+  return Error{ErrorCode::kUnsupported,
+               "the API server offers no version of " + group +
+                   " that is read here (v1, v1beta2, "
+                   "v1beta1)",
+               ""};
+}
+
+/// Whether a Ray pod, or a group's template, gets devices by claim.
+bool HasResourceClaims(const ClusterFacts& facts) {
+  const auto has = [](const PodSpec& spec) { return !spec.resource_claims.empty(); };
+  const auto* pods = facts.pods.get();
+  if (pods != nullptr &&
+      std::any_of(pods->begin(), pods->end(), [&](const Pod& pod) { return has(pod.spec); })) {
+    return true;
+  }
+  const auto* clusters = facts.ray_clusters.get();
+  return clusters != nullptr &&
+         std::any_of(clusters->begin(), clusters->end(), [&](const RayCluster& cluster) {
+           return has(cluster.head.pod) ||
+                  std::any_of(cluster.workers.begin(), cluster.workers.end(),
+                              [&](const RayGroup& group) { return has(group.pod); });
+         });
+}
+
 class Look {
  public:
   Look(KubeClient& client, const ClusterLook& look, Deadline deadline, const ClusterTalk& talk,
@@ -72,7 +116,9 @@ class Look {
   /// Several at a time: each is a round trip, and a bastion is far away. The Error of all, when not
   /// one question was answered: every list would wait for the same.
   std::optional<Error> AskRights() {
-    const std::vector<KubeRight> rights = RightsOf(look_.stages, look_.name_space);
+    std::vector<KubeRight> rights = RightsOf(look_.stages, look_.name_space);
+    std::erase_if(rights,
+                  [this](const KubeRight& right) { return !IsFirstAsked(right, look_.dashboard); });
     auto version =
         std::async(std::launch::async, [this] { return ServerVersion(client_, deadline_); });
     std::optional<Error> failure;
@@ -88,7 +134,10 @@ class Look {
       if (!allowed && !failure) {
         failure = allowed.error();
       }
-      listings_.emplace(rights[i].resource, KubeListing{rights[i], ""});
+      if (rights[i].verb != "list") {
+        continue;  // the client remembers the answer for who goes to the dashboard
+      }
+      listings_.emplace(rights[i].resource, KubeListing{rights[i], "", "v1"});
       if (allowed && !*allowed) {
         denied_.emplace(rights[i].resource, "needs " + rights[i].ToString());
         talk_.warn("this user lacks " + rights[i].ToString() +
@@ -197,6 +246,49 @@ class Look {
     if (listings_.count("rayjobs") > 0) {
       observations_.ray.job_objects = std::move(objects);
     }
+    if (HasResourceClaims(observations_.cluster)) {
+      ObserveClaims();
+    }
+  }
+
+  /// Devices that come by claims. Only asked for here: most clusters have none.
+  void ObserveClaims() {
+    for (const KubeRight& right : RightsOf(look_.stages, look_.name_space)) {
+      if (right.group != kDraGroup) {
+        continue;
+      }
+      const auto allowed = client_.Allows(right, deadline_);
+      listings_.emplace(right.resource, KubeListing{right, "", ""});
+      if (allowed && !*allowed) {
+        denied_.emplace(right.resource, "needs " + right.ToString());
+        talk_.warn("this user lacks " + right.ToString() +
+                   ", and what the pods' resource claims give is not known");
+      }
+    }
+    if (listings_.count("resourceclaims") == 0) {
+      return;  // no stage reads it
+    }
+    observations_.cluster.dra.emplace();
+    talk_.step("listing resourceslices and resourceclaims");
+    const auto version = PreferredVersion(client_, kDraGroup, deadline_);
+    if (!version) {
+      observations_.cluster.dra->slices = version.error();
+      observations_.cluster.dra->claims = version.error();
+      return;
+    }
+    for (const char* resource : {"resourceslices", "resourceclaims"}) {
+      listings_.at(resource).version = *version;
+    }
+    auto slices = Start<ResourceSlice>(
+        "resourceslices", [this](const KubeListing& listing, KubeListNotes& notes) {
+          return ListResourceSlices(client_, listing, deadline_, notes);
+        });
+    auto claims = Start<ResourceClaim>(
+        "resourceclaims", [this](const KubeListing& listing, KubeListNotes& notes) {
+          return ListResourceClaims(client_, listing, deadline_, notes);
+        });
+    observations_.cluster.dra->slices = End(slices);
+    observations_.cluster.dra->claims = End(claims);
   }
 
   template <class T>

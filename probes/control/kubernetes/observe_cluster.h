@@ -14,6 +14,7 @@ struct ClusterLook {
   std::string name_space;
   std::string ray_cluster;  ///< empty: the only one there
   std::vector<Stage> stages;
+  bool dashboard = false;  ///< Ray's will be asked through the API server too
 };
 
 /// Tells what is being done. Not called from several threads at once.

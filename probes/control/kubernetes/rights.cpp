@@ -7,8 +7,10 @@ namespace dlc {
 namespace {
 
 struct Need {
+  const char* verb;
   const char* group;
   const char* resource;
+  const char* subresource;
   bool namespaced;
   std::initializer_list<Stage> stages;  ///< whose checks read it
 };
@@ -16,13 +18,18 @@ struct Need {
 constexpr std::initializer_list<Stage> kEvery = {Stage::kImage, Stage::kGpu, Stage::kNccl,
                                                  Stage::kFsdp, Stage::kCheckpoint};
 constexpr std::initializer_list<Stage> kOfPods = {Stage::kImage, Stage::kGpu, Stage::kNccl};
+constexpr std::initializer_list<Stage> kOfDashboard = {Stage::kImage, Stage::kGpu};
+constexpr std::initializer_list<Stage> kOfDevices = {Stage::kGpu, Stage::kNccl};
 constexpr std::initializer_list<Stage> kOfImage = {Stage::kImage};
 
 const Need kNeeds[] = {
-    {"ray.io", "rayclusters", true, kEvery},
-    {"ray.io", "rayjobs", true, kOfImage},
-    {"", "pods", true, kOfPods},
-    {"", "nodes", false, kOfPods},
+    {"list", "ray.io", "rayclusters", "", true, kEvery},
+    {"list", "ray.io", "rayjobs", "", true, kOfImage},
+    {"list", "", "pods", "", true, kOfPods},
+    {"list", "", "nodes", "", false, kOfPods},
+    {"get", "", "services", "proxy", true, kOfDashboard},
+    {"list", "resource.k8s.io", "resourceslices", "", false, kOfDevices},
+    {"list", "resource.k8s.io", "resourceclaims", "", true, kOfDevices},
 };
 
 bool Serves(const Need& need, const std::vector<Stage>& stages) {
@@ -33,11 +40,19 @@ bool Serves(const Need& need, const std::vector<Stage>& stages) {
 
 }  // namespace
 
+bool IsFirstAsked(const KubeRight& right, bool dashboard) {
+  if (right.group == kDraGroup) {
+    return false;
+  }
+  return right.verb == "list" || dashboard;
+}
+
 std::vector<KubeRight> RightsOf(const std::vector<Stage>& stages, const std::string& name_space) {
   std::vector<KubeRight> rights;
   for (const Need& need : kNeeds) {
     if (Serves(need, stages)) {
-      rights.push_back({"list", need.group, need.resource, "", need.namespaced ? name_space : ""});
+      rights.push_back({need.verb, need.group, need.resource, need.subresource,
+                        need.namespaced ? name_space : ""});
     }
   }
   return rights;

@@ -7,6 +7,7 @@
 
 #include "probes/control/files/ray_answers.h"
 #include "probes/control/ray/ray_client.h"
+#include "probes/control/ray/ray_secret.h"
 
 namespace dlc {
 namespace {
@@ -137,6 +138,12 @@ void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const Ra
                  facts);
     return;
   }
+  RayLook with_secret = look;
+  if (cluster.auth_mode == "token") {
+    with_secret.token.last_resort = [&client, &cluster](Deadline until) {
+      return ReadRayTokenSecret(client, cluster, until);
+    };
+  }
   std::vector<std::unique_ptr<RayRoute>> routes;
   const auto direct = ClusterDnsAddress(cluster);
   if (look.route.in_pod && direct) {
@@ -154,7 +161,7 @@ void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const Ra
     LeaveUnasked(look.questions, {"needs " + right.ToString(), ""}, facts);
     return;
   }
-  ObserveRay(std::move(routes), look, deadline, talk, facts);
+  ObserveRay(std::move(routes), with_secret, deadline, talk, facts);
 }
 
 }  // namespace dlc

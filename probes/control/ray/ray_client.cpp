@@ -137,10 +137,10 @@ Observed<std::string> RayClient::LogIn(Deadline deadline) {
                      " with JSON that names no mode: it is no Ray dashboard",
                  "check the address"};
   }
-  return TakeToken(OneLine(mode->get<std::string>(), kSaidChars));
+  return TakeToken(OneLine(mode->get<std::string>(), kSaidChars), deadline);
 }
 
-Observed<std::string> RayClient::TakeToken(const std::string& mode) {
+Observed<std::string> RayClient::TakeToken(const std::string& mode, Deadline deadline) {
   if (mode == kNoAuthentication) {
     return mode;
   }
@@ -152,11 +152,22 @@ Observed<std::string> RayClient::TakeToken(const std::string& mode) {
   if (!token) {
     return std::move(token).error();
   }
+  const std::string remedy = wanted +
+                             ": set RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token "
+                             "(KubeRay keeps it in the cluster's Secret, key auth_token";
+  if (token->value.empty() && sources_.last_resort) {
+    auto found = sources_.last_resort(deadline);
+    if (found.failed()) {
+      return Error{found.error().code, remedy + "): " + found.error().message, found.error().hint};
+    }
+    if (found.not_looked_at()) {
+      return NotLookedAt{remedy + ", which this user may not read: " + found.why_not().reason + ")",
+                         ""};
+    }
+    token = std::move(found.value());
+  }
   if (token->value.empty()) {
-    return NotLookedAt{wanted +
-                           ": set RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token "
-                           "(KubeRay keeps it in the cluster's Secret, key auth_token)",
-                       ""};
+    return NotLookedAt{remedy + ")", ""};
   }
   token_ = std::move(*token);
   return mode;

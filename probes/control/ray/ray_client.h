@@ -39,7 +39,7 @@ class RayClient {
   Result<std::string> JsonOf(HttpResponse response, const std::string& path) const;
   Error Explain(const HttpResponse& response, const std::string& path) const;
   Error Refused(const std::string& said) const;
-  Observed<std::string> TakeToken(const std::string& mode);
+  Observed<std::string> TakeToken(const std::string& mode, Deadline deadline);
   std::string WithoutToken(std::string text) const;
   std::string Quoted(const HttpResponse& response) const;
 

@@ -124,6 +124,7 @@ class ProxyRoute : public RayRoute {
     KubeRequest kube;
     kube.path = ServiceProxyPath(name_space_, service_, port_, request.path);
     kube.max_body_bytes = request.max_body_bytes;
+    kube.proxied = true;
     if (!request.token.empty()) {
       kube.secret_headers = {"X-Ray-Authorization: Bearer " + request.token};
     }
@@ -137,6 +138,11 @@ class ProxyRoute : public RayRoute {
                std::string::npos;
   }
 
+  /// kube-apiserver 1.20 says it with status 500, newer ones with 503.
+  static bool Unreachable(const KubeStatus& status) {
+    return status.message.find("error trying to reach service") != std::string::npos;
+  }
+
   /// The API server's own refusal, and not Ray's.
   Error ExplainServer(const HttpResponse& response, const KubeStatus& status) const {
     Error error =
@@ -145,7 +151,8 @@ class ProxyRoute : public RayRoute {
       error.message = "the API server has no service '" + service_ + "' in namespace " +
                       name_space_ + " (" + status.message + ")";
       error.hint = "the RayCluster's status names it as its head service: look whether it is there";
-    } else if (response.status == 502 || response.status == 503 || response.status == 504) {
+    } else if (response.status == 502 || response.status == 503 || response.status == 504 ||
+               Unreachable(status)) {
       error.hint =
           "the API server cannot reach the head pod's dashboard: is the head ready, and may the "
           "control plane connect to port 8265 of it (security groups)? Else forward the port and "

@@ -18,7 +18,9 @@ std::string WithoutBlanks(const std::string& text) {
              : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-Result<RayToken> Checked(const std::string& text, std::string where) {
+}  // namespace
+
+Result<RayToken> CheckRayToken(const std::string& text, std::string where) {
   RayToken token{WithoutBlanks(text), std::move(where)};
   const bool fits =
       !token.value.empty() && std::all_of(token.value.begin(), token.value.end(),
@@ -33,11 +35,9 @@ Result<RayToken> Checked(const std::string& text, std::string where) {
   return token;
 }
 
-}  // namespace
-
 Result<RayToken> FindRayToken(const RayTokenSources& sources) {
   if (!sources.token.empty()) {
-    return Checked(sources.token, "RAY_AUTH_TOKEN");
+    return CheckRayToken(sources.token, "RAY_AUTH_TOKEN");
   }
   const bool named = !sources.token_path.empty();
   if (!named && sources.home.empty()) {
@@ -53,7 +53,7 @@ Result<RayToken> FindRayToken(const RayTokenSources& sources) {
     return Error{ErrorCode::kPermissionDenied,
                  "the Ray token in " + where + " cannot be read: " + bytes.error().message, ""};
   }
-  return Checked(*bytes, where);
+  return CheckRayToken(*bytes, where);
 }
 
 }  // namespace dlc
