@@ -165,6 +165,54 @@ TEST_CASE("loss, gradients and three steps are those of PyTorch") {
   }
 }
 
+TEST_CASE("the comparison with PyTorch sees what is slightly wrong") {
+  const json reference = Reference();
+  const json& model = reference.at("models").at(0);
+  const std::uint64_t seed = model.at("seed");
+  const auto worst_of = [&](void (*spoil)(TrainingShape&),
+                            void (*spoil_gradient)(std::vector<float>&)) {
+    TrainingShape shape = ShapeOf(model);
+    const auto tokens = SyntheticTokens(shape, SyntheticKey(seed, 1000));
+    spoil(shape);
+    const auto backend = OpenCpuTrainingBackend();
+    TrainingRun run(*backend, shape);
+    run.SetWeights(SyntheticWeights(shape.model, seed));
+    const MicroBatchResult result = run.Run(tokens);
+    double worst = 0;
+    for (const ModelParameter& parameter : run.Parameters()) {
+      std::vector<float> gradient = PartOf(result.gradients, parameter);
+      spoil_gradient(gradient);
+      worst = std::max(worst, DistanceFrom(model.at("gradients").at(parameter.name), gradient));
+    }
+    return worst;
+  };
+  const auto no_shape = +[](TrainingShape&) {};
+  const auto no_gradient = +[](std::vector<float>&) {};
+  CHECK(worst_of(no_shape, no_gradient) < 1e-5);
+  // Every one of these is far beyond the bound.
+  CHECK(worst_of(
+            +[](TrainingShape& shape) { shape.model.rope_theta *= 1.01; }, no_gradient) > 1e-3);
+  CHECK(worst_of(
+            +[](TrainingShape& shape) { shape.model.rms_epsilon *= 10; }, no_gradient) > 1e-4);
+  CHECK(worst_of(
+            +[](TrainingShape& shape) { shape.compute = DataType::kBfloat16; }, no_gradient) >
+        1e-3);
+  // A mean over one token more, a neighbour's place, and one element of a large gradient.
+  CHECK(worst_of(
+            no_shape, +[](std::vector<float>& gradient) {
+              for (float& value : gradient) {
+                value *= 74.0F / 75;
+              }
+            }) > 1e-3);
+  CHECK(worst_of(
+            no_shape, +[](std::vector<float>& gradient) {
+              std::rotate(gradient.begin(), gradient.begin() + 1, gradient.end());
+            }) > 1e-3);
+  CHECK(worst_of(
+            no_shape, +[](std::vector<float>& gradient) { gradient[gradient.size() / 2] = 0; }) >
+        1e-4);
+}
+
 TEST_CASE("AdamW alone is torch's, on both sides of lerp's turn") {
   const json reference = Reference();
   REQUIRE(reference.at("adamw").size() == 2);
