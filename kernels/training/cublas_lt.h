@@ -9,8 +9,8 @@
 namespace dlc::cublas_abi {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kReal32F = 0;     // CUDA_R_32F
-inline constexpr int kReal16BF = 14;   // CUDA_R_16BF
+inline constexpr int kReal32F = 0;      // CUDA_R_32F
+inline constexpr int kReal16BF = 14;    // CUDA_R_16BF
 inline constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F
 inline constexpr std::int32_t kTransposed = 1;
 

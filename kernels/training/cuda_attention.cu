@@ -8,8 +8,8 @@
 namespace dlc {
 namespace {
 
-constexpr int kWarps = 4;                      // of a block
-constexpr int kOwn = kCudaMostHeadSize / 32;   // of a vector's elements, in each lane
+constexpr int kWarps = 4;                     // of a block
+constexpr int kOwn = kCudaMostHeadSize / 32;  // of a vector's elements, in each lane
 constexpr float kLog2E = 1.4426950408889634F;
 
 /// Lane l holds elements l, l + 32, ...; 0 beyond the end.
@@ -164,8 +164,7 @@ __global__ void QueryGradients(CudaAttention work, float scale) {
   float gradient[kOwn];
   float result[kOwn] = {};
   LoadVector(at.Query(place.token, place.head), work.size, query);
-  LoadVector(static_cast<const T*>(work.attended_gradient) +
-                 at.Attended(place.token, place.head),
+  LoadVector(static_cast<const T*>(work.attended_gradient) + at.Attended(place.token, place.head),
              work.size, gradient);
   const float log_sum = work.log_sums[place.sums_at];
   const float dot = work.dots[place.sums_at];

@@ -155,8 +155,8 @@ void CudaDecoder::ForwardLayer(CudaQueue queue, int layer, const void* unit_at) 
   products_.Multiply(queue, down);
 }
 
-void CudaDecoder::BackwardMlp(CudaQueue queue, const CudaLayerActivations& at,
-                              const CudaUnit& unit, const CudaUnitGradient& gradient) {
+void CudaDecoder::BackwardMlp(CudaQueue queue, const CudaLayerActivations& at, const CudaUnit& unit,
+                              const CudaUnitGradient& gradient) {
   const std::int64_t hidden = shape_.model.hidden;
   const std::int64_t wide = shape_.model.intermediate;
   products_.Multiply(queue,

@@ -48,8 +48,7 @@ class CudaUnit {
 class CudaUnitGradient {
  public:
   CudaUnitGradient(void* unit, DataType type)
-      : at_(static_cast<std::byte*>(unit)),
-        bytes_(static_cast<std::int64_t>(ElementBytes(type))) {}
+      : at_(static_cast<std::byte*>(unit)), bytes_(static_cast<std::int64_t>(ElementBytes(type))) {}
   std::byte* operator[](std::int64_t element) const { return at_ + element * bytes_; }
 
  private:
@@ -132,7 +131,7 @@ class CudaDecoder {
   std::byte* key_parts_ = nullptr;
   std::byte* value_parts_ = nullptr;
   float* dots_ = nullptr;
-  std::byte* packed_ = nullptr;       ///< weights of query, key and value, one after the other
+  std::byte* packed_ = nullptr;  ///< weights of query, key and value, one after the other
   std::byte* packed_bias_ = nullptr;
   std::byte* packed_gradient_ = nullptr;
   float* input_norm_parts_ = nullptr;

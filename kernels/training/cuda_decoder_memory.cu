@@ -185,9 +185,8 @@ void CudaDecoder::Prepare(CudaQueue queue) {
   void* staged = nullptr;
   const std::size_t staged_bytes = static_cast<std::size_t>(5 * tokens_ + 1) * sizeof(std::int32_t);
   if (queue.calls.Ok(cudaMemset(memory_, 0, bytes), "cudaMemset of activations") &&
-      queue.calls.Ok(
-          cudaMemcpy(cosine_, table.cosine.data(), table_bytes, cudaMemcpyHostToDevice),
-          "cudaMemcpy of cosines") &&
+      queue.calls.Ok(cudaMemcpy(cosine_, table.cosine.data(), table_bytes, cudaMemcpyHostToDevice),
+                     "cudaMemcpy of cosines") &&
       queue.calls.Ok(cudaMemcpy(sine_, table.sine.data(), table_bytes, cudaMemcpyHostToDevice),
                      "cudaMemcpy of sines") &&
       queue.calls.Ok(cudaMallocHost(&staged, staged_bytes), "cudaMallocHost for tokens") &&

@@ -58,8 +58,7 @@ void CudaDecoder::LossOfChunk(CudaQueue queue, std::int64_t first, const void* h
   const std::int64_t hidden = shape_.model.hidden;
   const std::int64_t rows = std::min(chunk_, tokens_ - first);
   const std::int64_t at = first * hidden * static_cast<std::int64_t>(ElementBytes(shape_.compute));
-  CudaProduct product =
-      Linear(hidden, end_normed_ + at, head, shape_.model.vocabulary, logits_);
+  CudaProduct product = Linear(hidden, end_normed_ + at, head, shape_.model.vocabulary, logits_);
   product.rows = rows;
   product.out_step = logits_step_;
   products_.Multiply(queue, product);
@@ -79,8 +78,7 @@ void CudaDecoder::LossOfChunk(CudaQueue queue, std::int64_t first, const void* h
   product.left.step = logits_step_;
   products_.Multiply(queue, product);
 
-  product =
-      LinearWeight(hidden, end_normed_ + at, logits_, shape_.model.vocabulary, head_gradient);
+  product = LinearWeight(hidden, end_normed_ + at, logits_, shape_.model.vocabulary, head_gradient);
   product.depth = rows;
   product.left.step = logits_step_;
   product.add = first > 0 ? head_gradient : nullptr;
@@ -94,9 +92,8 @@ void CudaDecoder::Loss(CudaQueue queue, const void* root, void* root_gradient, f
   CudaNormalize(queue, shape_.compute, tokens_, hidden, end_, unit[places_.end_norm],
                 static_cast<float>(shape_.model.rms_epsilon), end_normed_, end_inverse_);
   if (!shape_.model.tied_embedding) {
-    const std::size_t bytes =
-        static_cast<std::size_t>(shape_.model.vocabulary) * static_cast<std::size_t>(hidden) *
-        ElementBytes(shape_.gradients);
+    const std::size_t bytes = static_cast<std::size_t>(shape_.model.vocabulary) *
+                              static_cast<std::size_t>(hidden) * ElementBytes(shape_.gradients);
     queue.calls.Ok(cudaMemsetAsync(gradient[places_.embedding], 0, bytes, queue.stream),
                    "cudaMemsetAsync of the embedding's gradient");
   }

@@ -5,8 +5,8 @@
 
 namespace dlc {
 
-// mma.sync m16n8k16 (PTX ISA, 9.7.14.5): of a 16 x 8 result a thread holds, with g = lane / 4 and t =
-// lane % 4, the elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). A warp has 16 rows.
+// mma.sync m16n8k16 (PTX ISA, 9.7.14.5): of a 16 x 8 result a thread holds, with g = lane / 4 and t
+// = lane % 4, the elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). A warp has 16 rows.
 constexpr int kFlashBlock = 64;
 constexpr int kFlashThreads = 128;
 
@@ -15,7 +15,7 @@ constexpr int kFlashThreads = 128;
 template <int kSize>
 constexpr int kFlashStep = kSize + 8;
 template <int kSize>
-constexpr int kFlashTile = kFlashBlock * kFlashStep<kSize>;
+constexpr int kFlashTile = kFlashBlock* kFlashStep<kSize>;
 
 /// The result of a warp's 16 vectors with the 64 of a tile.
 using FlashScores = float[8][4];
@@ -90,8 +90,7 @@ __device__ void LoadFlashTile(__nv_bfloat16* tile, const __nv_bfloat16* from, st
 
 /// scores = this warp's 16 rows of `a` times the 64 of `b`.
 template <int kSize>
-__device__ void MultiplyRows(FlashScores& scores, const __nv_bfloat16* a,
-                             const __nv_bfloat16* b) {
+__device__ void MultiplyRows(FlashScores& scores, const __nv_bfloat16* a, const __nv_bfloat16* b) {
   constexpr int kStep = kFlashStep<kSize>;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const __nv_bfloat16* a_at = a + lane % 16 * kStep + lane / 16 * 8;

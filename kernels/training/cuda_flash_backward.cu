@@ -8,8 +8,8 @@ namespace dlc {
 namespace {
 
 template <int kSize>
-constexpr int kBackwardShared =
-    6 * kFlashTile<kSize> * 2 + 4 * kFlashBlock * static_cast<int>(sizeof(float));
+constexpr int kBackwardShared = 6 * kFlashTile<kSize> * 2 +
+                                4 * kFlashBlock* static_cast<int>(sizeof(float));
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
@@ -56,8 +56,7 @@ __device__ void KeyWeights(FlashScores& scores, const float* log_sums, float sca
       const int at = n * 8 + column + e % 2;
       const int query = first_query + at;
       const bool hidden = masked && (key + e / 2 * 8 > query || query >= end);
-      scores[n][e] =
-          hidden ? 0.0F : exp2f(scores[n][e] * (scale * kFlashLog2E) - log_sums[at]);
+      scores[n][e] = hidden ? 0.0F : exp2f(scores[n][e] * (scale * kFlashLog2E) - log_sums[at]);
     }
   }
 }

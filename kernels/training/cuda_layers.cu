@@ -137,8 +137,7 @@ __global__ void RotateHeadsBackward(CudaHeads heads, T* gradients, const T* key_
   for (std::int64_t token = first + threadIdx.y; token < end; token += blockDim.y) {
     T* at = gradients + token * heads.Width() + head * heads.size + i;
     const T* parts = is_value ? value_parts : key_parts;
-    const T* from =
-        is_query ? at : parts + (token * heads.heads + shared_head) * heads.size + i;
+    const T* from = is_query ? at : parts + (token * heads.heads + shared_head) * heads.size + i;
     float low[V];
     float high[V];
     Gather<T, V>(heads, from, heads.size, is_query ? 1 : group, low, high);
@@ -168,8 +167,8 @@ __global__ void RotateHeadsBackward(CudaHeads heads, T* gradients, const T* key_
     for (int y = 0; y < static_cast<int>(blockDim.y); ++y) {
       total += sums[y * heads.size + column];
     }
-    bias_parts[static_cast<std::int64_t>(blockIdx.x) * heads.Width() + head * heads.size +
-               column] = total;
+    bias_parts[static_cast<std::int64_t>(blockIdx.x) * heads.Width() + head * heads.size + column] =
+        total;
   }
 }
 
@@ -234,8 +233,8 @@ void CudaRotate(CudaQueue queue, DataType type, const CudaHeads& heads, void* va
     const std::int64_t threads =
         heads.tokens * (heads.heads + heads.kv_heads) * (half / Lanes::kWidth);
     RotateHeads<T, Lanes::kWidth>
-        <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-           queue.stream>>>(heads, static_cast<T*>(values));
+        <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, queue.stream>>>(
+            heads, static_cast<T*>(values));
   });
   queue.calls.Launched("launch of the turn by position");
 }
@@ -270,9 +269,9 @@ void CudaCopySegments(CudaQueue queue, const CudaSegments& segments) {
   }
   const bool wide = IsWide(segments);
   const std::int64_t words = longest / (wide ? 16 : 2);
-  const dim3 grid(static_cast<unsigned>(std::clamp<std::int64_t>((words + kThreads - 1) / kThreads,
-                                                                 1, 1024)),
-                  static_cast<unsigned>(segments.used));
+  const dim3 grid(
+      static_cast<unsigned>(std::clamp<std::int64_t>((words + kThreads - 1) / kThreads, 1, 1024)),
+      static_cast<unsigned>(segments.used));
   if (wide) {
     CopySegments<uint4><<<grid, kThreads, 0, queue.stream>>>(segments);
   } else {

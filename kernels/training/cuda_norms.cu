@@ -196,8 +196,7 @@ void CudaAddColumns(CudaQueue queue, DataType type, const CudaColumnSums& sums) 
   const dim3 grid(static_cast<unsigned>((widest + kSumColumns - 1) / kSumColumns),
                   static_cast<unsigned>(sums.used));
   ForCudaType(type, [&](auto element) {
-    AddColumns<decltype(element)>
-        <<<grid, dim3(kSumColumns, kSumGroups), 0, queue.stream>>>(sums);
+    AddColumns<decltype(element)><<<grid, dim3(kSumColumns, kSumGroups), 0, queue.stream>>>(sums);
   });
   queue.calls.Launched("launch of sums over tokens");
 }

@@ -28,9 +28,9 @@ __device__ void LoadTile(const Operand<T>& operand, std::int64_t first, std::int
     const int i = operand.along == 1 ? place / kDepth : place % kTile;
     const int d = operand.along == 1 ? place % kDepth : place / kTile;
     const bool real = first + i < operand.size && k + d < depth;
-    tile[d][i] = real ? CudaWiden(operand.data[(first + i) * operand.across +
-                                               (k + d) * operand.along])
-                      : 0.0F;
+    tile[d][i] =
+        real ? CudaWiden(operand.data[(first + i) * operand.across + (k + d) * operand.along])
+             : 0.0F;
   }
 }
 
@@ -97,16 +97,16 @@ void CudaMultiplyPlainly(CudaQueue queue, const CudaProduct& product) {
     ForCudaType(product.out_type, [&](auto out) {
       using In = decltype(in);
       using Out = decltype(out);
-      const PlainWork<In, Out> work{{static_cast<const In*>(left.data), left.turned ? 1 : left.step,
-                                     left.turned ? left.step : 1, product.rows},
-                                    {static_cast<const In*>(right.data),
-                                     right.turned ? right.step : 1, right.turned ? 1 : right.step,
-                                     product.columns},
-                                    product.depth,
-                                    static_cast<Out*>(product.out),
-                                    product.out_step,
-                                    static_cast<const Out*>(product.add),
-                                    static_cast<const Out*>(product.bias)};
+      const PlainWork<In, Out> work{
+          {static_cast<const In*>(left.data), left.turned ? 1 : left.step,
+           left.turned ? left.step : 1, product.rows},
+          {static_cast<const In*>(right.data), right.turned ? right.step : 1,
+           right.turned ? 1 : right.step, product.columns},
+          product.depth,
+          static_cast<Out*>(product.out),
+          product.out_step,
+          static_cast<const Out*>(product.add),
+          static_cast<const Out*>(product.bias)};
       MultiplyTiles<<<grid, kThreads, 0, queue.stream>>>(work);
     });
   });

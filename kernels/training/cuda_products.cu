@@ -1,7 +1,7 @@
-#include "kernels/training/cuda_products.cuh"
-
 #include <string>
 #include <utility>
+
+#include "kernels/training/cuda_products.cuh"
 
 namespace dlc {
 
@@ -97,6 +97,8 @@ class Preference {
 
 }  // namespace
 
+CudaProducts::CudaProducts() = default;
+
 CudaProducts::~CudaProducts() {
   plans_.clear();
   if (handle_ != nullptr) {
@@ -159,8 +161,7 @@ void CudaProducts::MakePlan(CudaCalls& calls, const CudaProduct& product, Plan& 
   };
   const bool left_turned = product.left.turned;
   const bool right_turned = product.right.turned;
-  if (!Good(calls,
-            library_.description_create(&plan.description, abi::kCompute32F, abi::kReal32F),
+  if (!Good(calls, library_.description_create(&plan.description, abi::kCompute32F, abi::kReal32F),
             "cublasLtMatmulDescCreate") ||
       !layout(&plan.right, product.in, right_turned ? product.depth : product.columns,
               right_turned ? product.columns : product.depth, product.right.step) ||
@@ -213,10 +214,10 @@ void CudaProducts::Multiply(CudaQueue queue, const CudaProduct& product) {
   const float one = 1;
   const float beta = product.add != nullptr ? 1.0F : 0.0F;
   const void* add = product.add != nullptr ? product.add : product.out;
-  const int status = library_.matmul(
-      handle_, plan.description, &one, product.right.data, plan.right, product.left.data, plan.left,
-      &beta, add, plan.out, product.out, plan.out, &plan.chosen.algorithm, workspace_,
-      workspace_ != nullptr ? kWorkspaceBytes : 0, queue.stream);
+  const int status = library_.matmul(handle_, plan.description, &one, product.right.data,
+                                     plan.right, product.left.data, plan.left, &beta, add, plan.out,
+                                     product.out, plan.out, &plan.chosen.algorithm, workspace_,
+                                     workspace_ != nullptr ? kWorkspaceBytes : 0, queue.stream);
   if (status != abi::kSuccess) {
     Good(queue.calls, status,
          ("cublasLtMatmul of " + std::to_string(product.rows) + " x " +

@@ -35,7 +35,7 @@ struct CudaProduct {
 
 class CudaProducts {
  public:
-  CudaProducts() = default;
+  CudaProducts();
   ~CudaProducts();
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;

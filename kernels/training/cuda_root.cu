@@ -15,8 +15,7 @@ template <class T, int V>
 __global__ void EmbedRows(const T* table, const std::int32_t* tokens, int size, T* out) {
   const std::int64_t row = blockIdx.x;
   const T* from = table + static_cast<std::int64_t>(tokens[row]) * size;
-  for (int i = static_cast<int>(threadIdx.x) * V; i < size;
-       i += static_cast<int>(blockDim.x) * V) {
+  for (int i = static_cast<int>(threadIdx.x) * V; i < size; i += static_cast<int>(blockDim.x) * V) {
     *reinterpret_cast<CudaPack<T, V>*>(out + row * size + i) =
         *reinterpret_cast<const CudaPack<T, V>*>(from + i);
   }
@@ -106,8 +105,7 @@ __global__ void CrossEntropyRows(CudaLogits logits) {
   const Exponents all = BlockJoin(OwnExponents<T, V>(row, logits.vocabulary));
   const double log_sum = static_cast<double>(all.largest) + static_cast<double>(log2f(all.sum));
   if (threadIdx.x == 0) {
-    logits.losses[blockIdx.x] =
-        static_cast<float>(log_sum * kLn2 - static_cast<double>(right));
+    logits.losses[blockIdx.x] = static_cast<float>(log_sum * kLn2 - static_cast<double>(right));
   }
   const float factor = logits.share / all.sum;
   for (int i = static_cast<int>(threadIdx.x) * V; i < logits.vocabulary;
@@ -141,9 +139,8 @@ void CudaEmbedRows(CudaQueue queue, DataType type, std::int64_t rows, int size, 
   ForCudaLanes(type, size % 8 == 0, [&](auto lanes) {
     using Lanes = decltype(lanes);
     using T = typename Lanes::Type;
-    EmbedRows<T, Lanes::kWidth>
-        <<<static_cast<unsigned>(rows), kEmbedThreads, 0, queue.stream>>>(
-            static_cast<const T*>(table), tokens, size, static_cast<T*>(out));
+    EmbedRows<T, Lanes::kWidth><<<static_cast<unsigned>(rows), kEmbedThreads, 0, queue.stream>>>(
+        static_cast<const T*>(table), tokens, size, static_cast<T*>(out));
   });
   queue.calls.Launched("launch of the embedding");
 }

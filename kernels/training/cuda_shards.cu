@@ -1,9 +1,9 @@
-#include "kernels/training/cuda_shards.cuh"
-
 #include <algorithm>
 
-// Shards. Products and sums are rounded one by one (__fmul_rn and the like are never fused), so that
-// the bits are those of the CPU.
+#include "kernels/training/cuda_shards.cuh"
+
+// Shards. Products and sums are rounded one by one (__fmul_rn and the like are never fused), so
+// that the bits are those of the CPU.
 namespace dlc {
 namespace {
 
@@ -125,9 +125,8 @@ __device__ void AdamWStep(const AdamWScalars& s, float gradient, float scale, fl
                           float& m, float& v) {
   const float g = __fmul_rn(gradient, scale);
   const float difference = __fsub_rn(g, m);
-  m = s.first_weight < 0.5F
-          ? __fadd_rn(m, __fmul_rn(s.first_weight, difference))
-          : __fsub_rn(g, __fmul_rn(difference, __fsub_rn(1.0F, s.first_weight)));
+  m = s.first_weight < 0.5F ? __fadd_rn(m, __fmul_rn(s.first_weight, difference))
+                            : __fsub_rn(g, __fmul_rn(difference, __fsub_rn(1.0F, s.first_weight)));
   v = __fadd_rn(__fmul_rn(s.beta2, v), __fmul_rn(__fmul_rn(s.second_weight, g), g));
   const float root = __fadd_rn(__fdiv_rn(__fsqrt_rn(v), s.root_correction2), s.epsilon);
   parameter = __fsub_rn(__fmul_rn(parameter, s.keep), __fdiv_rn(__fmul_rn(s.step_size, m), root));
@@ -195,8 +194,7 @@ std::vector<CudaMoveChunk> CudaMoveChunks(const std::vector<Piece>& pieces) {
   std::vector<CudaMoveChunk> chunks;
   for (const Piece& piece : pieces) {
     for (std::int64_t done = 0; done < piece.count; done += kChunk) {
-      chunks.push_back(
-          {piece.from + done, piece.to + done, std::min(kChunk, piece.count - done)});
+      chunks.push_back({piece.from + done, piece.to + done, std::min(kChunk, piece.count - done)});
     }
   }
   return chunks;
@@ -230,8 +228,8 @@ void CudaAccumulate(CudaQueue queue, float* into, const void* from, DataType fro
 
 void CudaAddSquares(CudaQueue queue, const float* values, std::int64_t count, double* scratch,
                     double* sum) {
-  const int blocks = static_cast<int>(
-      std::clamp<std::int64_t>(count / (kThreads * kGroup), 1, kCudaReduceBlocks));
+  const int blocks =
+      static_cast<int>(std::clamp<std::int64_t>(count / (kThreads * kGroup), 1, kCudaReduceBlocks));
   SquareParts<<<static_cast<unsigned>(blocks), kThreads, 0, queue.stream>>>(values, count, scratch);
   AddParts<<<1, kThreads, 0, queue.stream>>>(scratch, blocks, sum);
   queue.calls.Launched("launch of a sum of squares");

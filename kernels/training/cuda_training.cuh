@@ -115,8 +115,8 @@ struct CudaQueue {
   cudaStream_t stream;
 };
 
-// Norms and element by element (cuda_layers.cu). `size` is a row's; pointers are aligned to 16 bytes
-// where size is a multiple of 8.
+// Norms and element by element (cuda_layers.cu). `size` is a row's; pointers are aligned to 16
+// bytes where size is a multiple of 8.
 
 /// out = weight * (values * inverse); inverse[row] = 1 / sqrt(mean of squares + epsilon).
 void CudaNormalize(CudaQueue queue, DataType type, std::int64_t rows, int size, const void* values,
@@ -138,8 +138,8 @@ void CudaNormalizeBackward(CudaQueue queue, DataType type, std::int64_t rows, in
 /// out[column] = the sum over parts, in a fixed order.
 struct CudaColumnSum {
   const float* parts = nullptr;
-  int count = 0;    ///< of parts
-  int step = 0;     ///< from part to part
+  int count = 0;  ///< of parts
+  int step = 0;   ///< from part to part
   int columns = 0;
   void* out = nullptr;
 };
