@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const std::string_view item : page->items) {
     dlc::Demand(item.data() >= body.data() && item.data() + item.size() <= body.data() + size);
-    dlc::Demand(item.starts_with('{') && item.ends_with('}'));
+    // By brackets alone: {] is cut out too, and its reader refuses it.
+    dlc::Demand(item.starts_with('{'));
   }
   const auto whole = nlohmann::json::parse(body, nullptr, false);
   if (whole.is_discarded()) {
