@@ -216,16 +216,10 @@ unsigned Blocks(const CudaAttention& work) {
   return static_cast<unsigned>((work.Tokens() * work.heads + kWarps - 1) / kWarps);
 }
 
-bool IsForTensorCores(const CudaAttention& work) {
-  return work.tensor_cores && work.type == DataType::kBfloat16 &&
-         (work.size == 64 || work.size == 128);
-}
-
 }  // namespace
 
 void CudaAttend(CudaQueue queue, const CudaAttention& work) {
-  if (IsForTensorCores(work)) {
-    CudaFlashAttend(queue, work);
+  if (CudaFlashAttend(queue, work)) {
     return;
   }
   ForCudaType(work.type, [&](auto element) {
@@ -240,15 +234,12 @@ void CudaAttendBackward(CudaQueue queue, const CudaAttention& work) {
   ForCudaType(work.type, [&](auto element) {
     using T = decltype(element);
     DotGradients<T><<<Blocks(work), kWarps * 32, 0, queue.stream>>>(work);
-    if (!IsForTensorCores(work)) {
+    if (!CudaFlashBackward(queue, work)) {
       QueryGradients<T><<<Blocks(work), kWarps * 32, 0, queue.stream>>>(work, scale);
       KeyGradients<T><<<Blocks(work), kWarps * 32, 0, queue.stream>>>(work, scale);
     }
   });
-  queue.calls.Launched("launch of plain attention's gradient");
-  if (IsForTensorCores(work)) {
-    CudaFlashBackward(queue, work);
-  }
+  queue.calls.Launched("launch of attention's gradient");
 }
 
 }  // namespace dlc

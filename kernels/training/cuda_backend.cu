@@ -39,12 +39,15 @@ CudaTrainingBackend::~CudaTrainingBackend() {
   }
 }
 
-DeviceStatus CudaTrainingBackend::Open(const std::string& cublas_path) {
+DeviceStatus CudaTrainingBackend::Open(const CudaTrainingOptions& options) {
   CudaCalls calls;
   int major = 0;
+  int shared = 0;
   if (!calls.Ok(cudaSetDevice(device_), "cudaSetDevice") ||
       !calls.Ok(cudaFree(nullptr), "cudaFree(nullptr)") ||
       !calls.Ok(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_),
+                "cudaDeviceGetAttribute") ||
+      !calls.Ok(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_),
                 "cudaDeviceGetAttribute") ||
       !calls.Ok(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking), "cudaStreamCreate") ||
       !calls.Ok(cudaStreamCreateWithFlags(&communication_, cudaStreamNonBlocking),
@@ -53,12 +56,13 @@ DeviceStatus CudaTrainingBackend::Open(const std::string& cublas_path) {
                 "cudaMalloc for reductions")) {
     return calls.Take();
   }
-  tensor_cores_ = major >= 8;
+  // bfloat16 in the tensor cores, and copies that do not wait, came with 8.0.
+  flash_bytes_ = major >= 8 ? std::min(shared, options.most_shared_bytes) : 0;
   CublasLt library;
   std::string reasons;
   const auto candidates =
-      CublasLtCandidates(cublas_path, FromEnvironment("PATH"), FromEnvironment("VIRTUAL_ENV"),
-                         FromEnvironment("PYTHONPATH"));
+      CublasLtCandidates(options.cublas_path, FromEnvironment("PATH"),
+                         FromEnvironment("VIRTUAL_ENV"), FromEnvironment("PYTHONPATH"));
   if (!LoadCublasLt(candidates, library, reasons)) {
     return {-1, "no libcublasLt", reasons, "loading of libcublasLt"};
   }
@@ -153,7 +157,7 @@ DeviceStatus CudaTrainingBackend::PrepareModel(const TrainingShape& shape) {
   if (!refusal.empty()) {
     return {1, "cudaErrorInvalidValue", refusal, "PrepareModel"};
   }
-  auto decoder = std::make_unique<CudaDecoder>(shape, tensor_cores_, products_);
+  auto decoder = std::make_unique<CudaDecoder>(shape, flash_bytes_, products_);
   DeviceStatus status = Put([&](CudaQueue queue) { decoder->Prepare(queue); });
   if (status.Good()) {
     decoder_ = std::move(decoder);
@@ -177,9 +181,9 @@ DeviceStatus CudaTrainingBackend::Embed(const void* root, const std::int32_t* to
 }
 
 std::unique_ptr<TrainingBackend> OpenCudaTrainingBackend(int device, DeviceStatus& status,
-                                                         const std::string& cublas_path) {
+                                                         const CudaTrainingOptions& options) {
   auto backend = std::make_unique<CudaTrainingBackend>(device);
-  status = backend->Open(cublas_path);
+  status = backend->Open(options);
   if (!status.Good()) {
     return nullptr;
   }

@@ -4,7 +4,7 @@
 namespace dlc {
 
 std::unique_ptr<TrainingBackend> OpenCudaTrainingBackend(int /*device*/, DeviceStatus& status,
-                                                         const std::string& /*cublas_path*/) {
+                                                         const CudaTrainingOptions& /*options*/) {
   status = {-1, "built without CUDA", "this build has no CUDA code", "CUDA"};
   return nullptr;
 }

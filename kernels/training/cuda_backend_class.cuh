@@ -22,7 +22,7 @@ class CudaTrainingBackend final : public TrainingBackend {
   CudaTrainingBackend& operator=(const CudaTrainingBackend&) = delete;
   ~CudaTrainingBackend() override;
 
-  DeviceStatus Open(const std::string& cublas_path);
+  DeviceStatus Open(const CudaTrainingOptions& options);
 
   DeviceStatus Allocate(std::uint64_t bytes, void** memory) override;
   void Free(void* memory) override;
@@ -150,7 +150,7 @@ class CudaTrainingBackend final : public TrainingBackend {
   std::vector<cudaEvent_t> events_;  ///< kept for later marks
   int marks_ = 0;
   std::vector<Pieces> pieces_;
-  bool tensor_cores_ = false;
+  int flash_bytes_ = 0;  ///< CudaAttention::flash_bytes
   CudaProducts products_;
   std::unique_ptr<CudaDecoder> decoder_;
   int layers_ = 0;

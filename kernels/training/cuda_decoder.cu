@@ -59,7 +59,7 @@ CudaAttention CudaDecoder::AttentionOf(const CudaLayerActivations& at) const {
   const CudaUnit heads(at.heads, shape_.compute);
   CudaAttention work;
   work.type = shape_.compute;
-  work.tensor_cores = tensor_cores_;
+  work.flash_bytes = flash_bytes_;
   work.rows = static_cast<int>(shape_.rows);
   work.sequence = heads_.sequence;
   work.heads = heads_.heads;

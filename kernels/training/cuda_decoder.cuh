@@ -64,7 +64,7 @@ class CudaDecoder {
   /// Of device memory, of ours.
   static std::uint64_t Bytes(const TrainingShape& shape);
 
-  CudaDecoder(const TrainingShape& shape, bool tensor_cores, CudaProducts& products);
+  CudaDecoder(const TrainingShape& shape, int flash_bytes, CudaProducts& products);
   ~CudaDecoder();
   CudaDecoder(const CudaDecoder&) = delete;
   CudaDecoder& operator=(const CudaDecoder&) = delete;
@@ -104,7 +104,7 @@ class CudaDecoder {
                            std::int64_t outputs, void* gradient) const;
 
   TrainingShape shape_;
-  bool tensor_cores_;
+  int flash_bytes_;
   CudaProducts& products_;
   std::int64_t tokens_;
   std::int64_t query_size_;

@@ -80,12 +80,12 @@ std::string CudaDecoder::Refusal(const TrainingShape& shape) {
 
 std::uint64_t CudaDecoder::Bytes(const TrainingShape& shape) {
   CudaProducts none;
-  return CudaDecoder(shape, false, none).LayOut(nullptr);
+  return CudaDecoder(shape, 0, none).LayOut(nullptr);
 }
 
-CudaDecoder::CudaDecoder(const TrainingShape& shape, bool tensor_cores, CudaProducts& products)
+CudaDecoder::CudaDecoder(const TrainingShape& shape, int flash_bytes, CudaProducts& products)
     : shape_(shape),
-      tensor_cores_(tensor_cores),
+      flash_bytes_(flash_bytes),
       products_(products),
       tokens_(shape.Tokens()),
       query_size_(shape.model.heads * shape.model.head_size),

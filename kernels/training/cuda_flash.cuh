@@ -47,6 +47,17 @@ __device__ inline void FlashAwaitEarlier() {
   asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 
+__device__ inline void FlashAwaitAll() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+/// 2^x by the unit that has it, results below the normal as 0: weights so small are none.
+__device__ inline float FlashExp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 __device__ inline void LoadFragment(unsigned (&to)[4], const __nv_bfloat16* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -192,6 +203,12 @@ struct FlashPlaces {
 };
 
 #endif
+
+/// Type and head size that the tiles are made for.
+inline bool IsForFlash(const CudaAttention& work) {
+  return work.flash_bytes > 0 && work.type == DataType::kBfloat16 &&
+         (work.size == 64 || work.size == 128);
+}
 
 constexpr float kFlashLog2E = 1.4426950408889634F;
 

@@ -7,9 +7,11 @@
 namespace dlc {
 namespace {
 
-template <int kSize>
-constexpr int kBackwardShared = 6 * kFlashTile<kSize> * 2 +
-                                4 * kFlashBlock* static_cast<int>(sizeof(float));
+// The tiles that change come in two stages, one on its way while the other is used. Devices with
+// less shared memory (compute capability 8.6 and 8.9: 99 KiB) have room for one at head size 128.
+template <int kSize, int kStages>
+constexpr int kBackwardShared = (2 + 2 * kStages) * kFlashTile<kSize> * 2 +
+                                2 * kStages* kFlashBlock* static_cast<int>(sizeof(float));
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
@@ -39,7 +41,7 @@ __device__ void ScoreGradients(const FlashScores& scores, FlashScores& products,
     for (int e = 0; e < 4; ++e) {
       const bool hidden = diagonal && n * 8 + column + e % 2 > row + e / 2 * 8;
       const float weight =
-          hidden ? 0.0F : exp2f(scores[n][e] * (scale * kFlashLog2E) - rows.log_sum[e / 2]);
+          hidden ? 0.0F : FlashExp2(scores[n][e] * (scale * kFlashLog2E) - rows.log_sum[e / 2]);
       products[n][e] = weight * (products[n][e] - rows.dot[e / 2]) * scale;
     }
   }
@@ -56,7 +58,7 @@ __device__ void KeyWeights(FlashScores& scores, const float* log_sums, float sca
       const int at = n * 8 + column + e % 2;
       const int query = first_query + at;
       const bool hidden = masked && (key + e / 2 * 8 > query || query >= end);
-      scores[n][e] = hidden ? 0.0F : exp2f(scores[n][e] * (scale * kFlashLog2E) - log_sums[at]);
+      scores[n][e] = hidden ? 0.0F : FlashExp2(scores[n][e] * (scale * kFlashLog2E) - log_sums[at]);
     }
   }
 }
@@ -98,16 +100,26 @@ struct QueryStage {
   }
 };
 
+/// Until the stage that is used next is there.
+template <int kStages>
+__device__ void FlashAwaitStage() {
+  if constexpr (kStages == 1) {
+    FlashAwaitAll();
+  } else {
+    FlashAwaitEarlier();
+  }
+}
+
 #endif
 
-template <int kSize>
+template <int kSize, int kStages>
 __global__ void __launch_bounds__(kFlashThreads, 2) FlashQueries(CudaAttention work, float scale) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   extern __shared__ uint4 shared[];
   auto* queries = reinterpret_cast<__nv_bfloat16*>(shared);
   __nv_bfloat16* gradients = queries + kFlashTile<kSize>;
-  __nv_bfloat16* keys = gradients + kFlashTile<kSize>;  // two
-  __nv_bfloat16* values = keys + 2 * kFlashTile<kSize>;
+  __nv_bfloat16* keys = gradients + kFlashTile<kSize>;  // kStages
+  __nv_bfloat16* values = keys + kStages * kFlashTile<kSize>;
   const FlashPlaces at(work);
   const int last = static_cast<int>(gridDim.x - 1 - blockIdx.x);
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -123,15 +135,15 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashQueries(CudaAttention w
   FlashVectors<kSize> sums;
   ClearVectors<kSize>(sums);
   for (int block = 0; block <= last; ++block) {
-    const int stage = block % 2 * kFlashTile<kSize>;
-    if (block < last) {
-      const int other = (block + 1) % 2 * kFlashTile<kSize>;
-      const int next = (block + 1) * kFlashBlock;
-      LoadFlashTile<kSize>(keys + other, at.key, work.step, next, work.sequence);
-      LoadFlashTile<kSize>(values + other, at.value, work.step, next, work.sequence);
+    const int stage = block % kStages * kFlashTile<kSize>;
+    const int next = block + kStages - 1;
+    if (next > 0 && next <= last) {
+      const int other = next % kStages * kFlashTile<kSize>;
+      LoadFlashTile<kSize>(keys + other, at.key, work.step, next * kFlashBlock, work.sequence);
+      LoadFlashTile<kSize>(values + other, at.value, work.step, next * kFlashBlock, work.sequence);
     }
     FlashCommit();
-    FlashAwaitEarlier();
+    FlashAwaitStage<kStages>();
     __syncthreads();
     FlashScores scores;
     FlashScores products;
@@ -148,14 +160,14 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashQueries(CudaAttention w
 #endif
 }
 
-template <int kSize>
+template <int kSize, int kStages>
 __global__ void __launch_bounds__(kFlashThreads, 2) FlashKeys(CudaAttention work, float scale) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   extern __shared__ uint4 shared[];
   auto* keys = reinterpret_cast<__nv_bfloat16*>(shared);
   __nv_bfloat16* values = keys + kFlashTile<kSize>;
-  __nv_bfloat16* tiles = values + kFlashTile<kSize>;  // two stages of two
-  auto* sums = reinterpret_cast<float*>(tiles + 4 * kFlashTile<kSize>);
+  __nv_bfloat16* tiles = values + kFlashTile<kSize>;  // kStages of two
+  auto* sums = reinterpret_cast<float*>(tiles + 2 * kStages * kFlashTile<kSize>);
   const FlashPlaces at(work);
   const int own_block = static_cast<int>(blockIdx.x);  // the first have the most queries
   const int blocks = static_cast<int>(gridDim.x);
@@ -164,7 +176,7 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashKeys(CudaAttention work
   const int key = own_block * kFlashBlock + warp * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
   LoadFlashTile<kSize>(keys, at.key, work.step, own_block * kFlashBlock, work.sequence);
   LoadFlashTile<kSize>(values, at.value, work.step, own_block * kFlashBlock, work.sequence);
-  QueryStage<kSize>(tiles, sums, own_block % 2).Load(work, at, own_block * kFlashBlock);
+  QueryStage<kSize>(tiles, sums, own_block % kStages).Load(work, at, own_block * kFlashBlock);
   FlashCommit();
   FlashVectors<kSize> key_sums;
   FlashVectors<kSize> value_sums;
@@ -172,13 +184,14 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashKeys(CudaAttention work
   ClearVectors<kSize>(value_sums);
   for (int block = own_block; block < blocks; ++block) {
     const int first = block * kFlashBlock;
-    if (block + 1 < blocks) {
-      QueryStage<kSize>(tiles, sums, (block + 1) % 2).Load(work, at, first + kFlashBlock);
+    const int next = block + kStages - 1;
+    if (next > own_block && next < blocks) {
+      QueryStage<kSize>(tiles, sums, next % kStages).Load(work, at, next * kFlashBlock);
     }
     FlashCommit();
-    FlashAwaitEarlier();
+    FlashAwaitStage<kStages>();
     __syncthreads();
-    const QueryStage<kSize> stage(tiles, sums, block % 2);
+    const QueryStage<kSize> stage(tiles, sums, block % kStages);
     const bool masked = block == own_block || first + kFlashBlock > work.sequence;
     FlashScores weights;
     FlashScores products;
@@ -197,29 +210,37 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashKeys(CudaAttention work
 #endif
 }
 
-template <int kSize>
-void LaunchBackward(CudaQueue queue, const CudaAttention& work) {
-  constexpr int kBytes = kBackwardShared<kSize>;
+template <int kSize, int kStages>
+bool LaunchBackward(CudaQueue queue, const CudaAttention& work) {
+  constexpr int kBytes = kBackwardShared<kSize, kStages>;
   constexpr auto kAttribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (work.flash_bytes < kBytes) {
+    return false;
+  }
+  const auto by_queries = FlashQueries<kSize, kStages>;
+  const auto by_keys = FlashKeys<kSize, kStages>;
   const float scale = AttentionScale(kSize);
-  if (queue.calls.Ok(cudaFuncSetAttribute(FlashQueries<kSize>, kAttribute, kBytes),
+  if (queue.calls.Ok(cudaFuncSetAttribute(by_queries, kAttribute, kBytes),
                      "cudaFuncSetAttribute of attention's gradient") &&
-      queue.calls.Ok(cudaFuncSetAttribute(FlashKeys<kSize>, kAttribute, kBytes),
+      queue.calls.Ok(cudaFuncSetAttribute(by_keys, kAttribute, kBytes),
                      "cudaFuncSetAttribute of attention's gradient")) {
-    FlashQueries<kSize><<<FlashGrid(work), kFlashThreads, kBytes, queue.stream>>>(work, scale);
-    FlashKeys<kSize><<<FlashGrid(work), kFlashThreads, kBytes, queue.stream>>>(work, scale);
+    by_queries<<<FlashGrid(work), kFlashThreads, kBytes, queue.stream>>>(work, scale);
+    by_keys<<<FlashGrid(work), kFlashThreads, kBytes, queue.stream>>>(work, scale);
     queue.calls.Launched("launch of attention's gradient");
   }
+  return true;
 }
 
 }  // namespace
 
-void CudaFlashBackward(CudaQueue queue, const CudaAttention& work) {
-  if (work.size == 64) {
-    LaunchBackward<64>(queue, work);
-  } else {
-    LaunchBackward<128>(queue, work);
+bool CudaFlashBackward(CudaQueue queue, const CudaAttention& work) {
+  if (!IsForFlash(work)) {
+    return false;
   }
+  if (work.size == 64) {
+    return LaunchBackward<64, 2>(queue, work) || LaunchBackward<64, 1>(queue, work);
+  }
+  return LaunchBackward<128, 2>(queue, work) || LaunchBackward<128, 1>(queue, work);
 }
 
 }  // namespace dlc

@@ -44,7 +44,7 @@ __device__ void Weigh(FlashScores& scores, float scale, Running<kSize>& running)
     }
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
-    const float shrink = exp2f((running.largest[half] - largest) * scale);
+    const float shrink = FlashExp2((running.largest[half] - largest) * scale);
     running.largest[half] = largest;
     const float base = largest * scale;
     float sum = 0;
@@ -52,7 +52,7 @@ __device__ void Weigh(FlashScores& scores, float scale, Running<kSize>& running)
     for (int n = 0; n < 8; ++n) {
 #pragma unroll
       for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        scores[n][e] = exp2f(scores[n][e] * scale - base);
+        scores[n][e] = FlashExp2(scores[n][e] * scale - base);
         sum += scores[n][e];
       }
     }
@@ -132,8 +132,11 @@ __global__ void __launch_bounds__(kFlashThreads, 2) FlashForward(CudaAttention w
 }
 
 template <int kSize>
-void LaunchForward(CudaQueue queue, const CudaAttention& work) {
+bool LaunchForward(CudaQueue queue, const CudaAttention& work) {
   constexpr int kBytes = kForwardShared<kSize>;
+  if (work.flash_bytes < kBytes) {
+    return false;
+  }
   if (queue.calls.Ok(cudaFuncSetAttribute(FlashForward<kSize>,
                                           cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
                      "cudaFuncSetAttribute of attention")) {
@@ -141,16 +144,16 @@ void LaunchForward(CudaQueue queue, const CudaAttention& work) {
         work, AttentionScale(kSize) * kFlashLog2E);
     queue.calls.Launched("launch of attention");
   }
+  return true;
 }
 
 }  // namespace
 
-void CudaFlashAttend(CudaQueue queue, const CudaAttention& work) {
-  if (work.size == 64) {
-    LaunchForward<64>(queue, work);
-  } else {
-    LaunchForward<128>(queue, work);
+bool CudaFlashAttend(CudaQueue queue, const CudaAttention& work) {
+  if (!IsForFlash(work)) {
+    return false;
   }
+  return work.size == 64 ? LaunchForward<64>(queue, work) : LaunchForward<128>(queue, work);
 }
 
 }  // namespace dlc

@@ -223,7 +223,7 @@ void CudaMean(CudaQueue queue, const float* values, std::int64_t count, float* m
 
 struct CudaAttention {
   DataType type = DataType::kBfloat16;
-  bool tensor_cores = false;
+  int flash_bytes = 0;  ///< shared memory of a block for the tensor cores; 0: there are none
   int rows = 0;
   int sequence = 0;
   int heads = 0;
@@ -248,8 +248,8 @@ struct CudaAttention {
 inline constexpr int kCudaMostHeadSize = 256;
 void CudaAttend(CudaQueue queue, const CudaAttention& work);
 void CudaAttendBackward(CudaQueue queue, const CudaAttention& work);
-/// With the tensor cores: kBfloat16, size 64 or 128, compute capability 8.0.
-void CudaFlashAttend(CudaQueue queue, const CudaAttention& work);
-void CudaFlashBackward(CudaQueue queue, const CudaAttention& work);
+/// With the tensor cores. False: not for this type, size or device; nothing was done.
+bool CudaFlashAttend(CudaQueue queue, const CudaAttention& work);
+bool CudaFlashBackward(CudaQueue queue, const CudaAttention& work);
 
 }  // namespace dlc

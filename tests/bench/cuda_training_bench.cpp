@@ -150,6 +150,10 @@ class Bench {
   }
 
   void Report() const {
+    if (walls_.empty()) {
+      std::printf("no step was timed: the first two are not\n");
+      return;
+    }
     const double step = Median(walls_);
     const double tokens = static_cast<double>(shape_.Tokens());
     const auto parameters = static_cast<double>(ParameterCount(shape_.model));
@@ -222,7 +226,7 @@ class Bench {
 int Run(const TrainingShape& shape, int device, const std::string& cublas, int steps, bool check) {
   const auto start = std::chrono::steady_clock::now();
   DeviceStatus status;
-  const auto backend = OpenCudaTrainingBackend(device, status, cublas);
+  const auto backend = OpenCudaTrainingBackend(device, status, {cublas});
   Require(status, "OpenCudaTrainingBackend");
   std::uint64_t free_before = 0;
   std::uint64_t free_after = 0;

@@ -48,13 +48,17 @@ bool HasDevice() {
   return counted.Good() && count > 0;
 }
 
-std::unique_ptr<TrainingBackend> OpenFirst() {
+std::unique_ptr<TrainingBackend> OpenWith(const CudaTrainingOptions& options) {
   DeviceStatus status;
-  auto backend = OpenCudaTrainingBackend(0, status);
+  auto backend = OpenCudaTrainingBackend(0, status, options);
   CAPTURE(status.call);
   CAPTURE(status.text);
   REQUIRE(status.Good());
   return backend;
+}
+
+std::unique_ptr<TrainingBackend> OpenFirst() {
+  return OpenWith({});
 }
 
 TEST_CASE("CUDA's work on shards is the CPU's, bit for bit") {
@@ -95,8 +99,13 @@ TEST_CASE("attention by the tensor cores, over several blocks and with a tail") 
     shape.sequence = 203;
     shape.compute = DataType::kBfloat16;
     shape.gradients = DataType::kFloat32;
-    CHECK(CompareModel(OpenFirst, OpenCpuTrainingBackend, shape, SyntheticWeights(shape.model, 5),
-                       SyntheticTokens(shape, SyntheticKey(6, 0))) == Disagreements{});
+    // As an H200 has shared memory, an L4, and one that cannot.
+    for (const int bytes : {1 << 30, 101376, 0}) {
+      CAPTURE(bytes);
+      const auto open = [&] { return OpenWith({"", bytes}); };
+      CHECK(CompareModel(open, OpenCpuTrainingBackend, shape, SyntheticWeights(shape.model, 5),
+                         SyntheticTokens(shape, SyntheticKey(6, 0))) == Disagreements{});
+    }
   }
 }
 
@@ -129,7 +138,7 @@ TEST_CASE("a device that does not exist is refused, and a library that is missin
   CHECK_FALSE(status.Good());
   CHECK_FALSE(status.name.empty());
   if (HasDevice()) {
-    CHECK(OpenCudaTrainingBackend(0, status, "/nowhere/libcublasLt.so.13") == nullptr);
+    CHECK(OpenCudaTrainingBackend(0, status, {"/nowhere/libcublasLt.so.13"}) == nullptr);
     CHECK(status.name == "no libcublasLt");
     CHECK(status.text.find("/nowhere/libcublasLt.so.13") != std::string::npos);
   }
