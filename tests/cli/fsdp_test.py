@@ -48,23 +48,23 @@ class Good(Fsdp):
                         for control in proof["controls"]:
                             self.assertEqual(control.get("caught", False), control.get("planted", False), control)
 
-    def test_the_real_shapes_are_moved_by_default_and_padded_by_three_ranks(self):
-        report, seen = self.fsdp(OK, 3)
-        text = self.of(report, "right-elements")[0]["actual"]
-        self.assertIn("qwen2.5-1.5b: ", text)
-        self.assertIn("of 2 of 29 units (1 whole, else around the cuts), over 3 ranks", text)
-        real = [p for p in self.proofs(seen, 0) if p["model"] == "qwen2.5-1.5b"]
-        self.assertEqual([p["layout"] for p in real], LAYOUTS)
-        self.assertGreater(real[0]["movedElements"], 46_797_824)  # a layer, and more
-        self.assertGreater(real[0]["fillingElements"], 0)
-        self.assertIn("a training step of qwen2.5-1.5b cut as fsdp2 sends ", "\n".join(self.of(report, "sent-bytes")[0]["notes"]))
+    def test_a_real_layer_is_moved_whole_and_padded_by_three_ranks(self):
+        report, seen = self.fsdp(OK, 3, "models: [qwen2.5-0.5b], layouts: [zero3]")
+        finding, = self.of(report, "right-elements")
+        self.assertIn("of 2 of 25 units (1 whole, else around the cuts), over 3 ranks", finding["actual"])
+        proof, = self.proofs(seen, 0)
+        self.assertGreater(proof["movedElements"], 14_912_384)  # a layer, and more
+        self.assertGreater(proof["fillingElements"], 0)
 
-    def test_the_example_passes(self):
-        report = json.loads(self.run_cli("fsdp", "-c", ROOT / "examples/local/fsdp.yaml", "--no-sign", "--format", "json",
-                                         "--out", self.dir / "example", expect=OK).stdout)
-        self.assertEqual(len(self.of(report, "right-elements")), 5)
-        commented = [line.split("# ", 1)[1].split("#")[0].strip() for line in (ROOT / "examples/local/fsdp.yaml").read_text().splitlines()
-                     if line.startswith("    # ")]
+    def test_the_example_passes_and_moves_real_shapes(self):
+        example = ROOT / "examples/local/fsdp.yaml"
+        report = json.loads(self.run_cli("fsdp", "-c", example, "--no-sign", "--format", "json", "--out", self.dir / "example", expect=OK).stdout)
+        elements = self.of(report, "right-elements")
+        self.assertEqual([f["subject"]["name"] for f in elements], ["layout " + layout for layout in LAYOUTS])
+        self.assertIn("qwen2-tiny: ", elements[0]["actual"])
+        self.assertIn("of 2 of 29 units (1 whole, else around the cuts), over 4 ranks", elements[0]["actual"])
+        self.assertIn("a training step of qwen2.5-1.5b cut as fsdp2 sends 6.60 GB per rank", self.of(report, "sent-bytes")[0]["notes"][0])
+        commented = [line.split("# ", 1)[1].split("#")[0].strip() for line in example.read_text().splitlines() if line.startswith("    # ")]
         self.assertEqual(len(commented), 3)
         policy = self.write("all.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp:\n" + "".join(f"  {line}\n" for line in commented))
         self.run_cli("policy", "check", policy, expect=OK)

@@ -171,7 +171,7 @@ class LayoutProof {
       return done;
     }
     ++seen_.all_gathers;
-    Count(before, ranks_.size * (ranks_.shard.size() - 1) * stride);
+    Count(before, stride * ranks_.size * (ranks_.shard.size() - 1));
     return {};
   }
 
@@ -183,7 +183,7 @@ class LayoutProof {
       return done;
     }
     ++seen_.reduce_scatters;
-    std::int64_t elements = ranks_.size * (ranks_.shard.size() - 1) * stride;
+    std::int64_t elements = stride * ranks_.size * (ranks_.shard.size() - 1);
     if (ranks_.copies != nullptr) {
       if (auto done = ranks_.copies->AllReduce(mine_.data(), mine_.data(), mine_.size(),
                                                DataType::kInt32, ReduceOp::kSum, deadline_);
@@ -191,7 +191,7 @@ class LayoutProof {
         return done;
       }
       ++seen_.all_reduces;
-      elements += ranks_.shard.size() * 2 * (ranks_.copies->size() - 1) * stride;
+      elements += stride * 2 * ranks_.shard.size() * (ranks_.copies->size() - 1);
     }
     Count(before, elements);
     return {};
