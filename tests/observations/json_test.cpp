@@ -35,12 +35,16 @@ Observations Sample() {
                           {},
                           {},
                           {},
-                          false}};
+                          false,
+                          {{"devices", "gpu"}}}};
+  pod.claim_objects = {{"devices", "ray-head-devices"}};
   pod.statuses = {{"ray-head", "x", "x@sha256:1", "running", "", "", true, 2}};
   o.cluster.pods = std::vector{pod};
   o.cluster.nodes =
       Error{ErrorCode::kPermissionDenied, "nodes is forbidden", "needs list on nodes"};
   o.cluster.ray_clusters = NotLookedAt{"no manifest given", ""};
+  const ResourceSlice slice{"s", "gpu.nvidia.com", "n", "n", 3, {{"gpu-0", "gpu"}}, {}};
+  o.cluster.dra = DraFacts{std::vector{slice}, NotLookedAt{"needs list on resourceclaims", ""}};
   o.gpu_ranks = NotLookedAt{"the policy asks for no GPU (gpu.devices: no)", ""};
   o.nccl_ranks =
       RankRun{2, "local", {}, {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
