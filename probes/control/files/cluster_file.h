@@ -10,9 +10,9 @@
 namespace dlc {
 
 /// Adds what a manifest or saved `kubectl get -o json|yaml` output holds to `facts`: RayCluster,
-/// RayJob and RayService (their cluster spec), Pod, Node, ResourceSlice, ResourceClaim, in several YAML documents and in lists;
-/// other kinds are ignored. A list of a kind makes that kind seen, even when it is empty. Pods
-/// without the label ray.io/cluster are left out.
+/// RayJob and RayService (their cluster spec), Pod, Node, ResourceSlice, ResourceClaim, in several
+/// YAML documents and in lists; other kinds are ignored. A list of a kind makes that kind seen,
+/// even when it is empty. Pods without the label ray.io/cluster are left out.
 ///
 /// kInvalidInput with file, line and path: wrong types, templates that were not rendered, an object
 /// (kind, namespace, name) that was already there, a saved error answer, nothing usable (naming the
