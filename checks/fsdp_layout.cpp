@@ -121,6 +121,27 @@ void NoteSteps(const Context& context, Finding& finding) {
   }
 }
 
+/// Bytes of all layouts, and those that sent others than their formulas say.
+struct BytesSeen {
+  std::int64_t sent = 0;
+  std::int64_t expected = 0;
+  std::vector<std::string> different;
+};
+
+BytesSeen BytesOf(const std::vector<const FsdpProofRow*>& rows) {
+  BytesSeen seen;
+  for (const FsdpProofRow* row : rows) {
+    const std::int64_t formula = row->Any()->expected_bytes;
+    seen.sent += row->SentBytes();
+    seen.expected += formula;
+    if (row->SentBytes() != formula) {
+      seen.different.push_back(OfRow(*row) + ": " + std::to_string(row->SentBytes()) +
+                               " bytes, by the formulas " + std::to_string(formula));
+    }
+  }
+  return seen;
+}
+
 void JudgeBytes(Context& context) {
   const Subject subject{"run", "all layouts"};
   if (context.run.size == 1) {
@@ -132,30 +153,19 @@ void JudgeBytes(Context& context) {
     context.judge.Unseen(kBytes, subject, "all bytes of " + OfRow(*unseen), *unseen->unseen);
     return;
   }
-  std::int64_t sent = 0;
-  std::int64_t expected = 0;
-  std::vector<std::string> different;
-  for (const FsdpProofRow* row : rows) {
-    const std::int64_t formula = row->Any()->expected_bytes;
-    sent += row->SentBytes();
-    expected += formula;
-    if (row->SentBytes() != formula) {
-      different.push_back(OfRow(*row) + ": " + std::to_string(row->SentBytes()) +
-                          " bytes, by the " + "formulas " + std::to_string(formula));
-    }
-  }
+  const BytesSeen seen = BytesOf(rows);
   Finding& finding = context.judge.Decide(
       kBytes, subject,
       {{"layouts that sent another number of bytes", Op::kSubset, std::vector<std::string>{},
-        different, "", kSource},
-       {"bytes sent by all ranks", Op::kEq, expected, sent, "bytes", kSource}});
+        seen.different, "", kSource},
+       {"bytes sent by all ranks", Op::kEq, seen.expected, seen.sent, "bytes", kSource}});
   if (finding.verdict == Verdict::kNotApplicable) {
     return;
   }
-  finding.expected = std::to_string(expected) + " bytes";
-  finding.actual = std::to_string(sent) + " bytes";
+  finding.expected = std::to_string(seen.expected) + " bytes";
+  finding.actual = std::to_string(seen.sent) + " bytes";
   if (finding.verdict == Verdict::kFail) {
-    finding.reason.message = different.empty() ? finding.actual : NameSome(different);
+    finding.reason.message = NameSome(seen.different);
   }
   NoteSteps(context, finding);
 }
@@ -180,48 +190,56 @@ ControlSeen ControlOf(const FsdpProofRow& row, std::string_view name) {
   return seen;
 }
 
-void JudgeVerifier(Context& context) {
-  const Subject subject{"run", "the comparison"};
+/// Of all rows: what was not found, what was never planted though it could be, and how many were.
+struct PlantingsSeen {
   std::vector<std::string> missed;
   std::vector<std::string> absent;
   std::int64_t planted = 0;
-  for (const FsdpProofRow& row : context.rows) {
+};
+
+PlantingsSeen PlantingsOf(const std::vector<FsdpProofRow>& rows) {
+  PlantingsSeen all;
+  for (const FsdpProofRow& row : rows) {
     const FsdpLayoutProof* any = row.Any();
     for (const std::string_view name : kControls) {
       const bool possible = any != nullptr && (any->shard_ranks > 1 || name != kControls[0]);
       const ControlSeen seen = ControlOf(row, name);
-      planted += seen.planted ? 1 : 0;
+      all.planted += seen.planted ? 1 : 0;
       if (seen.missed) {
-        missed.push_back(std::string(name) + " in " + OfRow(row));
+        all.missed.push_back(std::string(name) + " in " + OfRow(row));
       } else if (possible && !seen.planted) {
-        absent.push_back(std::string(name) + " in " + OfRow(row));
+        all.absent.push_back(std::string(name) + " in " + OfRow(row));
       }
     }
   }
-  if (missed.empty()) {
-    if (const FsdpProofRow* unseen = FirstUnseen(RowsOf(context, ""))) {
-      context.judge.Unseen(kVerifier, subject, "what is planted in " + OfRow(*unseen),
-                           *unseen->unseen);
-      return;
-    }
+  return all;
+}
+
+void JudgeVerifier(Context& context) {
+  const Subject subject{"run", "the comparison"};
+  const PlantingsSeen seen = PlantingsOf(context.rows);
+  if (const FsdpProofRow* unseen = FirstUnseen(RowsOf(context, ""));
+      seen.missed.empty() && unseen != nullptr) {
+    context.judge.Unseen(kVerifier, subject, "what is planted in " + OfRow(*unseen),
+                         *unseen->unseen);
+    return;
   }
-  if (missed.empty() && !absent.empty()) {
+  if (seen.missed.empty() && !seen.absent.empty()) {
     context.judge.Unknown(
         kVerifier, subject,
-        {"not-looked-at", "nothing right was there to plant it in: " + NameSome(absent), ""});
+        {"not-looked-at", "nothing right was there to plant it in: " + NameSome(seen.absent), ""});
     return;
   }
   Finding& finding = context.judge.Decide(
       kVerifier, subject,
-      {{"planted damage that was not found", Op::kSubset, std::vector<std::string>{}, missed, "",
-        kSource},
-       {"kinds of damage planted", Op::kGe, std::int64_t{1}, planted, "", kSource}});
+      {{"planted damage that was not found", Op::kSubset, std::vector<std::string>{}, seen.missed,
+        "", kSource},
+       {"pieces of damage planted", Op::kGe, std::int64_t{1}, seen.planted, "", kSource}});
   if (finding.verdict == Verdict::kFail) {
-    finding.reason.message =
-        missed.empty() ? "nothing was planted" : "it did not find " + NameSome(missed);
+    finding.reason.message = "it did not find " + NameSome(seen.missed);
   } else if (finding.verdict == Verdict::kPass) {
     finding.expected = "all that is planted is found";
-    finding.actual = std::to_string(planted) + " plantings in " +
+    finding.actual = std::to_string(seen.planted) + " pieces of damage in " +
                      Count(context.rows.size(), "cut model") + " were";
   }
 }

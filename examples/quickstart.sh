@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to signed evidence in a few minutes, on a fresh Debian 12, with no cluster and no GPU:
 # installs the build packages, builds, judges the saved answers in examples/local (stages image, gpu, nccl), lets four real
-# processes move bytes over libfabric and look at a shared path (stages nccl, checkpoint), once as they are and once with a
+# processes move bytes and shards over libfabric and look at a shared path (stages nccl, fsdp, checkpoint), once as they are and once with a
 # fault planted in one of them, signs the evidence with a fresh key, and verifies it twice: with dlc-check and with nothing
 # but openssl.
 set -euo pipefail
@@ -62,7 +62,7 @@ rm -rf "$work"
 cat <<T
 
 What this showed: the answers saved in examples/local meet examples/local/policy.yaml; four processes of this host can send
-each other the right bytes and work on one path; a flipped bit is found and its sender named; and the evidence says so and verifies.
+each other the right bytes, keep a sharded model to the bit and work on one path; a flipped bit is found and its sender named; and the evidence says so and verifies.
 What it did not show: anything about a real cluster. No GPU, no EFA and no registry was touched, no byte
 left this host, and the image is a stand-in with the published labels.
 T

@@ -120,7 +120,9 @@ Result<std::string> InitialPolicy(const std::string& instance_type, int nodes) {
              "  workerPods: {}\n"
              "  model: {}\n",
              nodes, type->name, type->name, type->gpus, nodes, type->gpu_model) +
-         Fabric(*type) + Nccl(*type, nodes);
+         Fabric(*type) + Nccl(*type, nodes) +
+         "fsdp:\n  measure: required      # ranks cut, gather and reduce models of Qwen2's "
+         "shapes\n";
 }
 
 }  // namespace dlc

@@ -53,7 +53,7 @@ class ExitCodes(Case):
         done = self.run_cli("cluster", "-c", "absent.yaml", "--format", "json", expect=USAGE)
         self.assertEqual(json.loads(done.stderr.splitlines()[-1])["error"]["code"], "not_found")
 
-    def test_3_a_stage_without_checks_is_incomplete(self):
+    def test_3_a_stage_that_nothing_was_seen_of_is_incomplete(self):
         done = self.run_cli("fsdp", "-c", EXAMPLE / "dlc-check.yaml", "--no-sign", "--out", self.dir / "out", expect=INCOMPLETE)
         self.assertIn("INCOMPLETE", done.stdout)
 
@@ -193,7 +193,7 @@ class Streams(Case):
                 self.assertIn("Example: dlc-check " + command, done.stdout)
 
     def test_help_tells_what_there_is(self):
-        for command, told in [("fsdp", "no checks in this version"), ("snapshot", "  6    "), ("snapshot", "  5    "),
+        for command, told in [("fsdp", "sharded model to the bit"), ("snapshot", "  6    "), ("snapshot", "  5    "),
                               ("keygen", "done whenever DLC_CHECK_KEY_PASSPHRASE is set")]:
             with self.subTest(command=command):
                 done = self.run_cli(command, "--help", expect=OK)

@@ -44,6 +44,7 @@ Observations Sample() {
   o.gpu_ranks = NotLookedAt{"the policy asks for no GPU (gpu.devices: no)", ""};
   o.nccl_ranks =
       RankRun{2, "local", {}, {{0, Error{ErrorCode::kUnavailable, "rank 0 was lost", ""}}}};
+  o.fsdp_ranks = NotLookedAt{"the policy asks for no sharded models (fsdp.measure: no)", ""};
   o.checkpoint_ranks = NotLookedAt{"", "fabric-bandwidth/right-data"};
   o.ray.nodes = std::vector<RayNode>{{"id", "10.0.0.1", "n", true, true, {{"GPU", 4.0}}}};
   return o;
@@ -66,6 +67,7 @@ TEST_CASE("observations: every stage that runs ranks has a run of its own") {
   CHECK(RanksOf(o, Stage::kImage) == nullptr);
   CHECK(RanksOf(o, Stage::kGpu) == &o.gpu_ranks);
   CHECK(RanksOf(o, Stage::kNccl) == &o.nccl_ranks);
+  CHECK(RanksOf(o, Stage::kFsdp) == &o.fsdp_ranks);
   CHECK(RanksOf(o, Stage::kCheckpoint) == &o.checkpoint_ranks);
   const Observations& seen = o;
   CHECK(RanksOf(seen, Stage::kNccl) == &o.nccl_ranks);

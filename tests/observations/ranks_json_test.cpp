@@ -51,6 +51,39 @@ FabricExperiment SampleExperiment() {
   return experiment;
 }
 
+FsdpLayoutExperiment SampleFsdpLayout() {
+  FsdpLayoutProof proof;
+  proof.model = "qwen2-tiny";
+  proof.layout = "hsdp";
+  proof.shard_ranks = 2;
+  proof.copies = 3;
+  proof.type = "int32";
+  proof.units = 4;
+  proof.moved_units = 3;
+  proof.whole_units = 1;
+  proof.model_elements = 5'000'000'000;
+  proof.moved_elements = 6;
+  proof.filling_elements = 7;
+  proof.compared_elements = 8;
+  proof.wrong_elements = 9;
+  proof.first_wrong = FsdpWrongElement{"all-gather", 1, "model.norm.weight", 2, 3, -4, 5};
+  proof.all_gathers = 10;
+  proof.reduce_scatters = 11;
+  proof.all_reduces = 12;
+  proof.sent_bytes = 13;
+  proof.expected_bytes = 14;
+  proof.step_bytes_bfloat16 = 15;
+  proof.step_bytes_float32 = 16;
+  proof.controls = {{"flipped-bit", true, false}, {"dropped-rank", true, true}};
+  proof.seconds = 0.5;
+  FsdpLayoutExperiment experiment;
+  experiment.library = {"/usr/lib/libfabric.so.1", "1.17", ""};
+  experiment.place = {1, "pod-1", "boot", "net:[1]", 8, {}};
+  experiment.proofs = {proof};
+  experiment.stopped_by = Error{ErrorCode::kTimedOut, "rank 0 did not answer", "look"};
+  return experiment;
+}
+
 GpuNode SampleGpuNode() {
   NvmlGpu gpu;
   gpu.index = 1;
@@ -161,6 +194,7 @@ RankRun SampleRun() {
   seen.fabric_pairs = {{"pairs", {}, SampleExperiment()}};
   seen.fabric_collectives = {{"collectives", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
   seen.nccl_collectives = {{"nccl", {}, SampleNccl()}};
+  seen.fsdp_layout = {{"fsdp-layout", {}, SampleFsdpLayout()}};
   StorageShared shared;
   shared.path = "/fsx";
   shared.uid = 1000;
@@ -243,6 +277,8 @@ TEST_CASE("step parameters: strict") {
         "$.path: expected text");
   const FabricPairsParameters pairs{"net", {8, 64}, 1, 2, 3, 4};
   CHECK(ParseFacts<FabricPairsParameters>(FactsToJson(pairs)).value() == pairs);
+  const FsdpLayoutParameters layout{"tcp", {"qwen2-tiny"}, {"fsdp2", "hsdp"}, 2, 3, true};
+  CHECK(ParseFacts<FsdpLayoutParameters>(FactsToJson(layout)).value() == layout);
   const FabricCollectivesParameters collectives{"", {"all_reduce"}, {8}, 1, 2};
   CHECK(ParseFacts<FabricCollectivesParameters>(FactsToJson(collectives)).value() == collectives);
 }

@@ -14,6 +14,10 @@ def collectives(deadline_ms=30000, name="collectives", **more):
                    "iterations": 2, **more})
 
 
+def layout(**more):
+    return step("fsdp-layout", 30000, **{"models": ["qwen2-tiny"], "layouts": ["hsdp"], **more})
+
+
 class Fabric(unittest.TestCase):
     def value(self, rank, kind):
         result = rank.seen()[kind][0]
@@ -83,6 +87,15 @@ class Fabric(unittest.TestCase):
             error = rank.seen()["fabricPairs"][0]["seen"]["error"]
             self.assertIn("no libfabric provider no-such", error["message"])
 
+    def test_shards_are_of_as_many_ranks_as_the_plan_says(self):
+        for asked, found in ((2, (2, 2)), (4, (4, 1)), (1, (1, 4))):
+            for rank in run(4, plan([layout(shardRanks=asked)])):
+                proof, = self.value(rank, "fsdpLayout")["proofs"]
+                self.assertEqual((proof["shardRanks"], proof["copies"]), found)
+                self.assertNotIn("wrongElements", proof)
+        for rank in run(4, plan([layout(shardRanks=3)])):
+            self.assertIn("3 ranks do not divide the run's 4", rank.seen()["fsdpLayout"][0]["seen"]["error"]["message"])
+
     def test_parameters_out_of_range_are_refused_by_name(self):
         rows = [
             (pairs(sizesBytes=[]), "there is nothing to send"),
@@ -97,6 +110,11 @@ class Fabric(unittest.TestCase):
             (collectives(collectives=["allreduce"]), "there is no collective 'allreduce'"),
             (collectives(iterations=0), "$.iterations: must be from 1"),
             (step("fabric-node", what=1), "takes no parameters"),
+            (layout(models=[]), "there is nothing to cut"),
+            (layout(layouts=[]), "there is nothing to cut"),
+            (layout(models=["llama"]), "there is no model 'llama'"),
+            (layout(layouts=["fsdp3"]), "there is no layout 'fsdp3'"),
+            (layout(shardRanks=-1), "must not be negative"),
         ]
         for one, message in rows:
             with self.subTest(message=message):

@@ -49,6 +49,15 @@ ShardRun RunOfPiece(const Piece& piece, const std::vector<ModelParameter>& unit,
   return run;
 }
 
+template <class List, class Count>
+std::int64_t Total(const List& list, Count count) {
+  std::int64_t total = 0;
+  for (const auto& one : list) {
+    total += count(one);
+  }
+  return total;
+}
+
 bool Opposite(const std::vector<Piece>& there, const std::vector<Piece>& back) {
   return std::equal(there.begin(), there.end(), back.begin(), back.end(),
                     [](const Piece& a, const Piece& b) {
@@ -70,35 +79,27 @@ MisplacedPieces FindMisplaced(ShardLayout definition, const UnitLayout& layout,
     note({rank, 0, 0, 0, layout.shard_elements});
     return misplaced;
   }
-  std::int64_t all = 0;
-  std::int64_t owned = 0;
-  std::int64_t own_of_all = 0;
+  std::int64_t own = 0;
   for (const Piece& piece : layout.unshard) {
     const ShardRun run = RunOfPiece(piece, unit, layout.shard_elements);
     if (!LiesRight(definition, unit, layout.ranks, run)) {
       note(run);
     }
-    all += run.count;
-    own_of_all += run.shard == rank ? run.count : 0;
+    own += run.shard == rank ? run.count : 0;
   }
   for (const OwnedPiece& piece : layout.owned) {
     const ShardRun run{rank, piece.parameter - first_index, piece.first, piece.offset, piece.count};
     if (!LiesRight(definition, unit, layout.ranks, run)) {
       note(run);
     }
-    owned += run.count;
   }
-  std::int64_t elements = 0;
-  for (const ModelParameter& parameter : unit) {
-    elements += parameter.Elements();
-  }
-  std::int64_t unfilled = 0;
-  for (const ElementRange& range : layout.unfilled) {
-    unfilled += range.count;
-  }
-  if (misplaced.count == 0 && (all != elements || owned != own_of_all ||
-                               elements + unfilled != layout.GatheredElements())) {
-    note({rank, 0, 0, 0, all});
+  const std::int64_t elements = Total(unit, [](const auto& p) { return p.Elements(); });
+  const auto count = [](const auto& piece) { return piece.count; };
+  const bool complete = Total(layout.unshard, count) == elements &&
+                        Total(layout.owned, count) == own &&
+                        Total(layout.unfilled, count) == layout.GatheredElements() - elements;
+  if (misplaced.count == 0 && !complete) {
+    note({rank, 0, 0, 0, elements});
   }
   return misplaced;
 }

@@ -66,6 +66,12 @@ class LayoutExperiment {
         whole_elements_(parameters.whole_elements) {}
 
   Result<FsdpLayoutExperiment> Run() {
+    if (parameters_.shard_ranks > 0 && exchange_.size() % parameters_.shard_ranks != 0) {
+      return Error{ErrorCode::kInvalidInput,
+                   "shards over " + std::to_string(parameters_.shard_ranks) +
+                       " ranks do not divide the run's " + std::to_string(exchange_.size()),
+                   ""};
+    }
     say_("opening the fabric");
     options_ = ChooseFabric(parameters_.provider);
     auto opened = FabricCommunicator::Open(options_, exchange_, deadline_);
@@ -109,7 +115,8 @@ class LayoutExperiment {
   Result<FsdpLayoutProof> ProveHybrid(const std::string& model) {
     const int rank = exchange_.rank();
     const int size = exchange_.size();
-    const int shards = ChooseShardRanks(parameters_.shard_ranks, all_->Transport().Ranks());
+    const int shards = parameters_.shard_ranks > 0 ? parameters_.shard_ranks
+                                                   : ChooseShardRanks(all_->Transport().Ranks());
     if (auto opened = OpenHybrid(rank, size, shards); !opened) {
       return std::move(opened).error();
     }
@@ -172,11 +179,8 @@ class LayoutExperiment {
 
 }  // namespace
 
-int ChooseShardRanks(int asked, const std::vector<FabricRank>& ranks) {
+int ChooseShardRanks(const std::vector<FabricRank>& ranks) {
   const auto size = static_cast<int>(ranks.size());
-  if (asked > 0 && size % asked == 0) {
-    return asked;
-  }
   const auto machine_of = [&](int rank) { return ranks[static_cast<std::size_t>(rank)].boot_id; };
   int in_a_row = 1;
   while (in_a_row < size && machine_of(in_a_row) == machine_of(0)) {

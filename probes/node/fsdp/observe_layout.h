@@ -12,10 +12,10 @@
 
 namespace dlc {
 
-/// How many ranks in a row hold one copy of a model that several copies are kept of. `asked` wins
-/// where it is not 0 and divides the number of ranks; else those of one machine, where each machine
-/// has as many in a row; else the largest proper divisor.
-int ChooseShardRanks(int asked, const std::vector<FabricRank>& ranks);
+/// How many ranks in a row hold one copy of a model that several copies are kept of: those of one
+/// machine, where each machine has as many in a row; else the largest proper divisor of their
+/// number.
+int ChooseShardRanks(const std::vector<FabricRank>& ranks);
 
 /// Every model cut by every layout over all ranks of `exchange`, over libfabric on host memory. All
 /// ranks together; `flip_bit` is of one. An error ends it: what was proved before stands.

@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "checks/policy_yaml.h"
+
+namespace dlc {
+namespace {
+
+Result<Policy> Read(const std::string& fsdp) {
+  return ParsePolicy("apiVersion: dlc-check/v1\nkind: Policy\nfsdp:\n" + fsdp, "p.yaml");
+}
+
+TEST_CASE("policy fsdp: every key is read") {
+  const auto policy = Read(
+      "  measure: required\n"
+      "  layouts: [zero3, hsdp]\n"
+      "  models: [qwen2.5-0.5b]\n"
+      "  everyUnit: true\n");
+  REQUIRE_MESSAGE(policy.has_value(), policy.error().message);
+  CHECK(policy->fsdp.measure == "required");
+  CHECK(policy->fsdp.layouts == std::vector<std::string>{"zero3", "hsdp"});
+  CHECK(policy->fsdp.models == std::vector<std::string>{"qwen2.5-0.5b"});
+  CHECK(policy->fsdp.every_unit);
+}
+
+TEST_CASE("policy fsdp: without it, every layout of an awkward and a real model, where ranks run") {
+  const auto policy = ParsePolicy("apiVersion: dlc-check/v1\nkind: Policy\n", "p.yaml");
+  REQUIRE(policy.has_value());
+  CHECK(policy->fsdp.measure == "with-ranks");
+  CHECK(policy->fsdp.layouts.size() == 5);
+  CHECK(policy->fsdp.models == std::vector<std::string>{"qwen2-tiny", "qwen2.5-1.5b"});
+  CHECK_FALSE(policy->fsdp.every_unit);
+}
+
+TEST_CASE("policy fsdp: what cannot be meant is refused, with the line") {
+  struct Row {
+    std::string text;
+    std::string part;
+  };
+  const Row rows[] = {
+      {"  measure: yes\n", "line 4: 'fsdp.measure'"},
+      {"  layouts: []\n", "must not be empty"},
+      {"  layouts: [fsdp3]\n", "must be of fsdp2, hsdp, fsdp1, fsdp1-aligned, zero3, not 'fsdp3'"},
+      {"  layouts: [zero3, zero3]\n", "is 'zero3' twice"},
+      {"  models: [llama]\n", "must be of qwen2-tiny, qwen2.5-0.5b, qwen2.5-1.5b, not 'llama'"},
+      {"  everyUnit: 1\n", "'fsdp.everyUnit'"},
+      {"  layout: [zero3]\n", "did you mean 'layouts'"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    const auto policy = Read(row.text);
+    REQUIRE_FALSE(policy.has_value());
+    CHECK(policy.error().code == ErrorCode::kInvalidInput);
+    CAPTURE(policy.error().message);
+    CAPTURE(policy.error().hint);
+    CHECK((policy.error().message + policy.error().hint).find(row.part) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace dlc

@@ -1,0 +1,124 @@
+"""`dlc-check fsdp` with `target: local`: real processes that cut a model, gather it and reduce it."""
+import json
+import unittest
+
+from harness import FAILED, INCOMPLETE, OK, ROOT, USAGE, Case
+
+LAYOUTS = ["fsdp2", "hsdp", "fsdp1", "fsdp1-aligned", "zero3"]
+TINY = "models: [qwen2-tiny]"
+
+
+class Fsdp(Case):
+    runs = 0
+
+    def fsdp(self, expect, ranks, policy="", faults=(), command=("fsdp",)):
+        """(the report, the ranks' observations)."""
+        self.runs += 1
+        target = {"type": "local", "ranks": ranks}
+        if faults:
+            target["plantedFaults"] = list(faults)
+        text = f"apiVersion: dlc-check/v1\nkind: Config\ntarget: {json.dumps(target)}\npolicy: {{stages: [fsdp], fsdp: {{{policy}}}}}\n"
+        out = self.dir / f"out{self.runs}"
+        done = self.run_cli(*command, "-c", self.write(f"c{self.runs}.yaml", text), "--no-sign", "--format", "json", "--out", out, expect=expect)
+        statement = json.loads((out / "evidence.statement.json").read_text())
+        self.out = out
+        return json.loads(done.stdout), statement["predicate"]["observations"]["fsdpRanks"]
+
+    def of(self, report, rule):
+        return [f for f in report["findings"] if f["rule"] == "fsdp-layout/" + rule]
+
+    def proofs(self, seen, rank):
+        return seen["value"]["ranks"][rank]["seen"]["value"]["fsdpLayout"][0]["seen"]["value"]["proofs"]
+
+
+class Good(Fsdp):
+    def test_every_layout_over_any_number_of_ranks(self):
+        for ranks in [1, 3, 4, 7]:
+            with self.subTest(ranks=ranks):
+                report, seen = self.fsdp(OK, ranks, TINY)
+                elements = self.of(report, "right-elements")
+                self.assertEqual([f["subject"]["name"] for f in elements], ["layout " + layout for layout in LAYOUTS])
+                self.assertEqual({f["verdict"] for f in elements}, {"pass"})
+                self.assertEqual([f["verdict"] for f in self.of(report, "verifier")], ["pass"])
+                self.assertEqual([f["verdict"] for f in self.of(report, "sent-bytes")], ["pass" if ranks > 1 else "not_applicable"])
+                for rank in range(ranks):
+                    for proof in self.proofs(seen, rank):
+                        self.assertEqual(proof["movedElements"], proof["modelElements"])
+                        self.assertGreaterEqual(proof["comparedElements"], proof["movedElements"])
+                        for control in proof["controls"]:
+                            self.assertEqual(control.get("caught", False), control.get("planted", False), control)
+
+    def test_the_real_shapes_are_moved_by_default_and_padded_by_three_ranks(self):
+        report, seen = self.fsdp(OK, 3)
+        text = self.of(report, "right-elements")[0]["actual"]
+        self.assertIn("qwen2.5-1.5b: ", text)
+        self.assertIn("of 2 of 29 units (1 whole, else around the cuts), over 3 ranks", text)
+        real = [p for p in self.proofs(seen, 0) if p["model"] == "qwen2.5-1.5b"]
+        self.assertEqual([p["layout"] for p in real], LAYOUTS)
+        self.assertGreater(real[0]["movedElements"], 46_797_824)  # a layer, and more
+        self.assertGreater(real[0]["fillingElements"], 0)
+        self.assertIn("a training step of qwen2.5-1.5b cut as fsdp2 sends ", "\n".join(self.of(report, "sent-bytes")[0]["notes"]))
+
+    def test_the_example_passes(self):
+        report = json.loads(self.run_cli("fsdp", "-c", ROOT / "examples/local/fsdp.yaml", "--no-sign", "--format", "json",
+                                         "--out", self.dir / "example", expect=OK).stdout)
+        self.assertEqual(len(self.of(report, "right-elements")), 5)
+        commented = [line.split("# ", 1)[1].split("#")[0].strip() for line in (ROOT / "examples/local/fsdp.yaml").read_text().splitlines()
+                     if line.startswith("    # ")]
+        self.assertEqual(len(commented), 3)
+        policy = self.write("all.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp:\n" + "".join(f"  {line}\n" for line in commented))
+        self.run_cli("policy", "check", policy, expect=OK)
+
+    def test_the_readme_names_every_key(self):
+        text = (ROOT / "README.md").read_text()
+        block = text[text.index("    fsdp:\n      measure"):].split("\n\n")[0]
+        policy = self.write("readme.yaml", "apiVersion: dlc-check/v1\nkind: Policy\n" + "".join(line[4:] + "\n" for line in block.splitlines()))
+        self.run_cli("policy", "check", policy, expect=OK)
+
+    def test_it_is_a_stage_of_cluster_and_judged_again_from_the_evidence(self):
+        self.fsdp(OK, 2, TINY, command=("cluster", "--only", "fsdp"))
+        again = json.loads(self.run_cli("judge", self.out / "evidence.statement.json", "--format", "json", expect=OK).stdout)
+        self.assertEqual({f["verdict"] for f in self.of(again, "right-elements")}, {"pass"})
+        more = self.write("more.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp: {models: [qwen2.5-0.5b]}\n")
+        again = json.loads(self.run_cli("judge", self.out / "evidence.statement.json", "--policy", more, "--format", "json", expect=INCOMPLETE).stdout)
+        self.assertEqual({f["verdict"] for f in self.of(again, "right-elements")}, {"unknown"})
+
+
+class Bad(Fsdp):
+    def test_a_flipped_bit_fails_and_names_rank_and_place(self):
+        for ranks, rank in [(3, 1), (4, 3), (1, 0)]:
+            with self.subTest(ranks=ranks):
+                report, _ = self.fsdp(FAILED, ranks, TINY, faults=[{"rank": rank, "step": "fsdp-layout", "kind": "flip-bit"}])
+                elements = self.of(report, "right-elements")
+                self.assertEqual([f["verdict"] for f in elements], ["fail"] + ["pass"] * 4)
+                message = elements[0]["reason"]["message"]
+                self.assertRegex(message, rf"^{ranks} wrong elements of qwen2-tiny at ranks? 0")
+                self.assertRegex(message, rf"the first: model\.layers\.0\.self_attn\.q_proj\.weight\[\d+, \d+\] of rank {rank} on ")
+                self.assertEqual([f["verdict"] for f in self.of(report, "verifier")], ["pass"])
+                self.assertIn("unknown", [f["verdict"] for f in report["findings"] if f["rule"] == "coverage/no-planted-faults"])
+
+    def test_a_rank_that_dies_is_named_and_nothing_passes(self):
+        report, _ = self.fsdp(INCOMPLETE, 3, TINY, faults=[{"rank": 2, "step": "fsdp-layout", "kind": "kill"}])
+        for finding in self.of(report, "right-elements"):
+            self.assertEqual(finding["verdict"], "unknown")
+            self.assertIn("rank 2", finding["reason"]["message"])
+
+    def test_without_ranks_it_depends_on_the_policy(self):
+        for policy, verdict in [("measure: required", "unknown"), ("measure: with-ranks", "not_applicable"), ("measure: no", "not_applicable")]:
+            with self.subTest(policy=policy):
+                config = self.write("none.yaml", f"apiVersion: dlc-check/v1\nkind: Config\npolicy: {{stages: [fsdp], fsdp: {{{policy}}}}}\n")
+                done = self.run_cli("fsdp", "-c", config, "--no-sign", "--format", "json", "--out", self.dir / policy[9:], expect=INCOMPLETE)
+                self.assertEqual([f["verdict"] for f in self.of(json.loads(done.stdout), "right-elements")], [verdict])
+
+    def test_ranks_are_started_for_none_that_the_policy_does_not_ask_for(self):
+        report, seen = self.fsdp(INCOMPLETE, 2, "measure: no")
+        self.assertEqual(seen["state"], "not_looked_at")
+        self.assertIn("fsdp.measure: no", self.of(report, "right-elements")[0]["reason"]["message"])
+
+    def test_an_unknown_layout_is_an_error_of_the_policy(self):
+        config = self.write("c.yaml", "apiVersion: dlc-check/v1\nkind: Config\ntarget: {type: local, ranks: 2}\npolicy: {fsdp: {layouts: [fsdp3]}}\n")
+        self.assertIn("not 'fsdp3'", self.run_cli("fsdp", "-c", config, expect=USAGE).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
