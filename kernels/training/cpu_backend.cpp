@@ -155,8 +155,7 @@ class CpuTrainingBackend final : public TrainingBackend {
   }
 
   std::uint64_t ActivationBytes(const TrainingShape& shape) const override {
-    return CpuDecoder::IsUsable(shape) ? static_cast<std::uint64_t>(CpuDecoder::Floats(shape)) * 4
-                                       : 0;
+    return CpuDecoder::IsUsable(shape) ? CpuDecoder::Bytes(shape) : 0;
   }
   DeviceStatus PrepareModel(const TrainingShape& shape) override;
   DeviceStatus Embed(const void* root, const std::int32_t* tokens) override;
@@ -192,7 +191,7 @@ DeviceStatus CpuTrainingBackend::PrepareModel(const TrainingShape& shape) {
   if (decoder_ != nullptr || !CpuDecoder::IsUsable(shape)) {
     return InvalidCpuValue("PrepareModel");
   }
-  DeviceStatus status = TakeCpuMemory(ActivationBytes(shape), &activations_);
+  DeviceStatus status = TakeCpuMemory(CpuDecoder::Bytes(shape), &activations_);
   if (status.Good()) {
     decoder_ = std::make_unique<CpuDecoder>(shape, static_cast<float*>(activations_));
     layers_ = static_cast<int>(shape.model.layers);

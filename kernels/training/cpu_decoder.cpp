@@ -34,8 +34,10 @@ bool CpuDecoder::IsUsable(const TrainingShape& shape) {
          is_float(shape.compute) && is_float(shape.gradients);
 }
 
-std::int64_t CpuDecoder::Floats(const TrainingShape& shape) {
-  return CpuDecoder(shape, nullptr).LayOut(nullptr);
+std::uint64_t CpuDecoder::Bytes(const TrainingShape& shape) {
+  const std::int64_t floats = CpuDecoder(shape, nullptr).LayOut(nullptr);
+  const std::int64_t tables = shape.Tokens() * 4 + shape.sequence * shape.model.head_size;
+  return static_cast<std::uint64_t>(floats + tables) * sizeof(float);
 }
 
 CpuDecoder::CpuDecoder(const TrainingShape& shape, float* memory)

@@ -54,8 +54,8 @@ class CpuDecoder {
  public:
   /// heads without kv_heads, an odd head_size, no tokens: nothing can be trained.
   static bool IsUsable(const TrainingShape& shape);
-  /// Floats of `memory` below.
-  static std::int64_t Floats(const TrainingShape& shape);
+  /// Of `memory` below, and of the tables that are not in it.
+  static std::uint64_t Bytes(const TrainingShape& shape);
   /// `memory` outlives this.
   CpuDecoder(const TrainingShape& shape, float* memory);
 

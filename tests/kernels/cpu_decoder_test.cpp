@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "kernels/training/cpu_attention.h"
 #include "kernels/training/cpu_backend.h"
-#include "tests/kernels/training_run.h"
+#include "kernels/training/cpu_matrix.h"
+#include "tests/kernels/training_conformance.h"
 
 namespace dlc {
 namespace {
@@ -89,46 +90,58 @@ TEST_CASE("the gradient of every parameter is the loss's slope along it") {
   }
 }
 
-double RelativeDistance(const std::vector<float>& found, const std::vector<float>& expected) {
-  REQUIRE(found.size() == expected.size());
-  std::vector<float> difference;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    difference.push_back(found[i] - expected[i]);
-  }
-  return Norm(difference) / Norm(expected);
-}
-
-TEST_CASE("a later token changes no earlier loss") {
-  // With one row, the loss of the first positions alone is that of a shorter sequence.
-  TrainingShape shape = Minuscule(true);
+TEST_CASE("a query sees no later key, and a later key learns nothing from it") {
+  TrainingShape shape;
+  shape.model = {0, 0, 4, 2, 6, 0, 0, 100, 1e-5, true};
   shape.rows = 1;
   shape.sequence = 70;
-  const UnitValues weights = LargeWeights(shape.model, 3);
-  auto tokens = SyntheticTokens(shape, 5);
-  TrainingShape shorter = shape;
-  shorter.sequence = 40;
-  const float first = RunOnce(shorter, weights, tokens).loss;
-  auto changed = tokens;
-  changed[40] = (changed[40] + 1) % 23;  // is foretold by position 39, and seen from 40 on
-  changed[50] = (changed[50] + 1) % 23;
-  CHECK(RunOnce(shorter, weights, changed).loss != first);
-  changed[40] = tokens[40];
-  CHECK(RunOnce(shape, weights, changed).loss != RunOnce(shape, weights, tokens).loss);
-  CHECK(RunOnce(shorter, weights, changed).loss == first);
-
-  // The gradient too: a key that is never read has none. Words 21 and 22 stand only at the end.
-  for (std::int32_t& token : tokens) {
-    token %= 21;
+  constexpr std::int64_t kBefore = 40;
+  const auto fill = [](std::int64_t count, std::uint64_t key) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < count; ++i) {
+      values.push_back(3 * SyntheticNormal(key, static_cast<std::uint64_t>(i)));
+    }
+    return values;
+  };
+  std::vector<float> scratch(static_cast<std::size_t>(CpuAttentionScratch(shape)));
+  const auto query = fill(70 * 24, 1);
+  const auto attend = [&](const std::vector<float>& key, const std::vector<float>& value) {
+    std::vector<float> attended(query.size());
+    std::vector<float> log_sums(70 * 4);
+    CpuAttend(shape, {query.data(), key.data(), value.data(), attended.data(), log_sums.data()},
+              scratch.data());
+    // No probability is held back: those of a query are exp(score - log_sum).
+    std::vector<float> gradients[3] = {query, key, value};
+    std::vector<float> attended_gradient = attended;
+    std::fill(attended_gradient.begin() + kBefore * 24, attended_gradient.end(), 0.0F);
+    CpuAttendBackward(shape,
+                      {{query.data(), key.data(), value.data(), attended.data(), log_sums.data()},
+                       attended_gradient.data(),
+                       gradients[0].data(),
+                       gradients[1].data(),
+                       gradients[2].data()},
+                      scratch.data());
+    attended.resize(kBefore * 24);
+    for (const auto& gradient : {gradients[1], gradients[2]}) {
+      const auto is_zero = [](float number) { return number == 0; };
+      CHECK(std::none_of(gradient.begin(), gradient.begin() + kBefore * 12, is_zero));
+      CHECK(std::all_of(gradient.begin() + kBefore * 12, gradient.end(), is_zero));
+    }
+    return attended;
+  };
+  const auto key = fill(70 * 12, 2);
+  const auto value = fill(70 * 12, 3);
+  const auto change = [](std::vector<float> values, std::int64_t at) {
+    values[static_cast<std::size_t>(at)] += 1;
+    return values;
+  };
+  const std::vector<float> first = attend(key, value);
+  for (const std::int64_t later : {kBefore * 12, kBefore * 12 + 11, std::int64_t{70 * 12 - 1}}) {
+    CHECK(SameBits(attend(change(key, later), change(value, later)), first));
   }
-  tokens[69] = 21;
-  tokens[70] = 22;
-  shape.model.tied_embedding = false;
-  const UnitValues untied = LargeWeights(shape.model, 3);
-  const MicroBatchResult result = RunOnce(shape, untied, tokens);
-  const auto embedding = result.gradients.back().begin();
-  const auto is_zero = [](float value) { return value == 0; };
-  CHECK_FALSE(std::all_of(embedding + 21 * 10, embedding + 22 * 10, is_zero));
-  CHECK(std::all_of(embedding + 22 * 10, embedding + 23 * 10, is_zero));
+  const std::int64_t last = kBefore * 12 - 1;
+  CHECK_FALSE(SameBits(attend(change(key, last), value), first));
+  CHECK_FALSE(SameBits(attend(key, change(value, last)), first));
 }
 
 TEST_CASE("grouped heads are heads that are repeated") {

@@ -82,11 +82,11 @@ inline UnitValues SyntheticWeights(const Qwen2Shape& shape, std::uint64_t seed) 
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     const ModelParameter& parameter = parameters[index];
     const std::uint64_t key = SyntheticKey(seed, index);
+    const float mean = IsNormWeight(parameter) ? 1.0F : 0.0F;
     for (std::int64_t i = 0; i < parameter.Elements(); ++i) {
       const float part = kWeightSpread * SyntheticNormal(key, static_cast<std::uint64_t>(i));
       values[static_cast<std::size_t>(parameter.unit)]
-            [static_cast<std::size_t>(parameter.unit_offset + i)] =
-                (IsNormWeight(parameter) ? 1.0F : 0.0F) + part;
+            [static_cast<std::size_t>(parameter.unit_offset + i)] = mean + part;
     }
   }
   return values;
