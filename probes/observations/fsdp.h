@@ -99,10 +99,10 @@ struct FsdpComparison {
   std::int64_t elements = 0;
   std::int64_t different = 0;  ///< of those, bit for bit
   std::int64_t not_finite = 0;
-  /// Of losses and norms |found - expected| / |expected|, the largest. Of moments the 2-norm of the
-  /// difference by that of what was expected; of parameters the root mean square of the difference
-  /// by steps * rate, which is as far as AdamW goes; both of one parameter, the largest. Where the
-  /// bound is 0: `different`.
+  /// The largest of: for losses and norms |found - expected| / |expected|; for each parameter the
+  /// root mean square of the difference, held against, for moments, that of what was expected (of
+  /// this parameter, or of the whole shard where it is larger), and for parameters against steps *
+  /// rate, which is as far as AdamW goes. Where the bound is 0: `different`.
   double error = 0;
   double bound = 0;
 

@@ -23,14 +23,15 @@ class ExactElements {
   ExactElements(TrainingBackend& backend, const TrainingOptions& options, int ranks)
       : backend_(backend), options_(options), ranks_(ranks) {}
 
-  Result<void> Open() {
+  /// For up to `count` elements at a time.
+  Result<void> Open(std::int64_t count) {
     std::int64_t taken = 0;
     for (TrainingMemory* memory : {&part_, &sum_, &mean_, &gradient_, &master_, &m_, &v_}) {
-      if (auto done = memory->Take(backend_, kExactChunk, DataType::kFloat32, taken); !done) {
+      if (auto done = memory->Take(backend_, count, DataType::kFloat32, taken); !done) {
         return done;
       }
     }
-    if (auto done = zeros_.Take(backend_, kExactChunk, DataType::kFloat32, taken); !done) {
+    if (auto done = zeros_.Take(backend_, count, DataType::kFloat32, taken); !done) {
       return done;
     }
     if (auto done = scale_.Take(backend_, 1, DataType::kFloat32, taken); !done) {
@@ -121,7 +122,7 @@ class ExactVerifier {
 
   Result<ExactComparison> Run() {
     for (ExactElements* elements : {&expected_, &damaged_}) {
-      if (auto done = elements->Open(); !done) {
+      if (auto done = elements->Open(std::min(kExactChunk, model_.Plan().MostElements())); !done) {
         return done.error();
       }
     }

@@ -1,6 +1,5 @@
 #include "probes/node/fsdp/training_bounds.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace dlc {
@@ -13,17 +12,22 @@ double UnitRoundoff(DataType type) {
 }  // namespace
 
 TrainingBounds TrainingBoundsFor(const TrainingOptions& options, int ranks) {
-  const double n = static_cast<double>(ranks) * options.micro_batches;
+  const double single = UnitRoundoff(DataType::kFloat32);
   const double compute = UnitRoundoff(options.shape.compute);
-  const double later = (options.steps - 1) * kStepGrowth * compute;
+  const auto rate = static_cast<double>(options.adam.rate);
+  // SyntheticNormal's variance is 1 / 3.
+  const double weight = static_cast<double>(kWeightSpread) / std::sqrt(3.0);
+  double error = 2.0 * ranks * UnitRoundoff(options.shape.gradients) +
+                 2.0 * ranks * options.micro_batches * single;
+  for (int step = 1; step < options.steps; ++step) {
+    error += 8 * compute + 2 * std::sqrt(error) * rate / weight;
+  }
   TrainingBounds bounds;
-  bounds.gradients = 4 * n * std::sqrt(n) * UnitRoundoff(options.shape.gradients) + later;
-  bounds.losses = 4 * compute + later;
-  bounds.second_moments = 2 * bounds.gradients;
-  const double weight = 4.0;  // no synthetic weight is as large
-  const double rounding =
-      weight * UnitRoundoff(DataType::kFloat32) / static_cast<double>(options.adam.rate);
-  bounds.parameters = 2 * std::sqrt(bounds.gradients) + rounding;
+  bounds.gradients = error;
+  bounds.losses = 4 * compute + (options.steps > 1 ? error : 0);
+  bounds.second_moments = 2 * error;
+  const double largest_weight = 2;
+  bounds.parameters = 2 * std::sqrt(error) + largest_weight * single / rate;
   return bounds;
 }
 

@@ -7,26 +7,30 @@ namespace dlc {
 /// How far sharded training may be from the unsharded model, which adds the same gradients in
 /// another order. Relative, as FsdpComparison::error has it.
 ///
-/// n is the number of ranks times the micro-batches of each; u is 2^-24 of float32 and 2^-8 of
-/// bfloat16. Two orders of a mean of n gradients g_i are apart by at most 2 (n - 1) u sum|g_i| / n,
-/// with u of the gradients' type. sum|g_i| / n is the mean's size where the g_i agree and, where
-/// they do not, in the 2-norm about sqrt(n) of it: E(1) = 4 n sqrt(n) u, twice that and more than
-/// the roundings of factors and clipping. Parameters then differ by rounding, and so do the
-/// next step's gradients by what the model makes of that: kStepGrowth roundings of the computing
-/// type and step, E(s) = E(1) + (s - 1) kStepGrowth u_compute.
+/// u is 2^-24 of float32 and 2^-8 of bfloat16. n gradients of independent batches, added one after
+/// the other, are off by no more than 2 / 3 n u of their sum's 2-norm, and by n / 2 u where they
+/// all agree. Sharded training adds ranks in the gradients' type, everything else is float32: E(1)
+/// = 2 ranks u_gradients + 2 ranks micro_batches u_float32. Where gradients cancel, the error is
+/// that of their parts, which is why FsdpComparison::error holds a parameter against the whole
+/// shard.
 ///
-/// m is linear in the gradients: E(s). v is quadratic: 2 E(s). AdamW moves a parameter by rate * m
-/// / sqrt(v), up to rate whatever the gradient's size: where |g| is below the difference it may
-/// even go the other way. Of gradients of mean square 1, about a share E is as small as that: their
-/// root mean square is up to 2 sqrt(E), beside the roundings of float32 parameters.
+/// m is linear in the gradients: E. v is quadratic: 2 E. AdamW moves a parameter by rate * m /
+/// sqrt(v), up to rate whatever the gradient's size: a gradient below the difference may even turn
+/// it round. Of gradients of mean square 1 about a share E is as small as that, so that the root
+/// mean square of a parameter's difference is up to 2 sqrt(E) of steps * rate, beside its own
+/// roundings. By that, relative to a weight's size, the next step's gradients differ, and by 8 more
+/// roundings of the computing type: E(s) = E(s - 1) + 8 u_compute + 2 sqrt(E(s - 1)) rate / weight.
+/// Losses are the same but for 4 roundings in the first step, and then no more sensitive than
+/// gradients.
+///
+/// These bounds let small mistakes pass where there are many ranks or bfloat16: runs with whole
+/// numbers have none.
 struct TrainingBounds {
-  double gradients = 0;  ///< E(steps); of norms and moments
+  double gradients = 0;  ///< E(steps); of norms and first moments
   double losses = 0;
   double second_moments = 0;
   double parameters = 0;  ///< of steps * rate
 };
 TrainingBounds TrainingBoundsFor(const TrainingOptions& options, int ranks);
-
-inline constexpr double kStepGrowth = 64;
 
 }  // namespace dlc

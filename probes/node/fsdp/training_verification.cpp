@@ -186,11 +186,11 @@ Result<Hashes> HashGathered(TrainingBackend& backend, ShardedModel& model, DataT
 
 /// A range of one of the shards' buffers against zeros.
 Result<void> CompareWithZeros(TrainingBackend& backend, const float* found, const float* zeros,
-                              std::int64_t count, FsdpComparison& comparison) {
+                              std::int64_t count, std::int64_t chunk, FsdpComparison& comparison) {
   FloatComparison all;
-  for (std::int64_t done = 0; done < count; done += kChunk) {
+  for (std::int64_t done = 0; done < count; done += chunk) {
     if (auto good = TrainingResult(
-            backend.Compare(found + done, zeros, std::min(kChunk, count - done), all));
+            backend.Compare(found + done, zeros, std::min(chunk, count - done), all));
         !good) {
       return good;
     }
@@ -235,24 +235,50 @@ void AddNumber(FsdpComparison& comparison, const std::string& name, double found
   Worst(comparison, name, Quotient(std::abs(found - expected), std::abs(expected)));
 }
 
-/// `scale`: of parameters; 0: the 2-norm of what was expected.
-Result<void> AddPiece(TrainingBackend& backend, FsdpComparison& comparison, const std::string& name,
-                      const float* found, const float* expected, std::int64_t count, double scale) {
-  FloatComparison one;
-  if (auto done = TrainingResult(backend.Compare(found, expected, count, one)); !done) {
+/// One comparison piece by piece, then all of it.
+class PieceErrors {
+ public:
+  explicit PieceErrors(TrainingBackend& backend) : backend_(backend) {}
+
+  Result<void> Add(const std::string& name, const float* found, const float* expected,
+                   std::int64_t count) {
+    Piece piece{&name, {}};
+    auto done = TrainingResult(backend_.Compare(found, expected, count, piece.seen));
+    pieces_.push_back(piece);
     return done;
   }
-  comparison.elements += one.elements;
-  comparison.different += one.different;
-  comparison.not_finite += one.not_finite;
-  const double difference = std::sqrt(one.sum_squared_difference);
-  const double against = scale > 0 ? scale * std::sqrt(static_cast<double>(count))
-                                   : std::sqrt(one.sum_squared_expected);
-  if (one.not_finite == 0) {
-    Worst(comparison, name, Quotient(difference, against));
+
+  /// `scale`: what an element's difference is held against; 0: the root mean square of what was
+  /// expected, of the piece or of all, whichever is larger.
+  void Tell(double scale, FsdpComparison& comparison) const {
+    double squares = 0;
+    double elements = 0;
+    for (const Piece& piece : pieces_) {
+      comparison.elements += piece.seen.elements;
+      comparison.different += piece.seen.different;
+      comparison.not_finite += piece.seen.not_finite;
+      squares += piece.seen.sum_squared_expected;
+      elements += static_cast<double>(piece.seen.elements);
+    }
+    for (const Piece& piece : pieces_) {
+      const auto count = static_cast<double>(piece.seen.elements);
+      const double own = std::sqrt(piece.seen.sum_squared_expected / count);
+      const double against = scale > 0 ? scale : std::max(own, std::sqrt(squares / elements));
+      if (comparison.not_finite == 0) {
+        Worst(comparison, *piece.name,
+              Quotient(std::sqrt(piece.seen.sum_squared_difference / count), against));
+      }
+    }
   }
-  return {};
-}
+
+ private:
+  struct Piece {
+    const std::string* name;
+    FloatComparison seen;
+  };
+  TrainingBackend& backend_;
+  std::vector<Piece> pieces_;
+};
 
 Result<void> TrainUnsharded(UnshardedModel& whole, const TrainingOptions& options,
                             const std::vector<ShardedStep>& steps, int rank, Deadline deadline,
@@ -280,7 +306,8 @@ Result<FsdpComparison> ComparePadding(TrainingBackend& backend, const ShardedMod
   FsdpComparison comparison{"padding", "", 0, 0, 0, 0, 0};
   TrainingMemory zeros;
   std::int64_t taken = 0;
-  if (auto done = zeros.Take(backend, kChunk, DataType::kFloat32, taken); !done) {
+  const std::int64_t chunk = std::min(kChunk, model.Plan().total);
+  if (auto done = zeros.Take(backend, chunk, DataType::kFloat32, taken); !done) {
     return done.error();
   }
   const ShardStates& states = model.States();
@@ -290,7 +317,7 @@ Result<FsdpComparison> ComparePadding(TrainingBackend& backend, const ShardedMod
       for (const TrainingMemory* memory :
            {&states.master, &states.gradient, &states.m, &states.v}) {
         if (auto done = CompareWithZeros(backend, memory->Floats(at), zeros.Floats(), range.count,
-                                         comparison);
+                                         chunk, comparison);
             !done) {
           return done.error();
         }
@@ -352,26 +379,28 @@ Result<std::vector<FsdpComparison>> CompareWithUnsharded(TrainingBackend& backen
   }
   const ShardPlan& plan = model.Plan();
   const ShardStates& states = model.States();
-  const double reach = static_cast<double>(options.adam.rate) * options.steps;
+  PieceErrors masters(backend);
+  PieceErrors first(backend);
+  PieceErrors second(backend);
   for (int unit = 0; unit < plan.Units(); ++unit) {
     for (const OwnedPiece& piece : plan.Layout(unit).owned) {
       const ModelParameter& parameter = plan.ParameterOf(piece);
       const std::int64_t at = plan.Offset(unit) + piece.offset;
-      const auto add = [&](FsdpComparison& to, const TrainingMemory& found, const float* expected,
-                           double scale) {
-        return AddPiece(backend, to, parameter.name, found.Floats(at), expected + piece.first,
-                        piece.count, scale);
+      const auto add = [&](PieceErrors& to, const TrainingMemory& found, const float* expected) {
+        return to.Add(parameter.name, found.Floats(at), expected + piece.first, piece.count);
       };
-      for (const Result<void>& done :
-           {add(all[2], states.master, (*whole)->Master(parameter), reach),
-            add(all[3], states.m, (*whole)->FirstMoment(parameter), 0),
-            add(all[4], states.v, (*whole)->SecondMoment(parameter), 0)}) {
+      for (const Result<void>& done : {add(masters, states.master, (*whole)->Master(parameter)),
+                                       add(first, states.m, (*whole)->FirstMoment(parameter)),
+                                       add(second, states.v, (*whole)->SecondMoment(parameter))}) {
         if (!done) {
           return done.error();
         }
       }
     }
   }
+  masters.Tell(static_cast<double>(options.adam.rate) * options.steps, all[2]);
+  first.Tell(0, all[3]);
+  second.Tell(0, all[4]);
   return all;
 }
 
