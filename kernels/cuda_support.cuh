@@ -24,6 +24,12 @@ class CudaCalls {
     }
     return status_.Good();
   }
+  /// Of another library.
+  void Fail(DeviceStatus status) {
+    if (status_.Good()) {
+      status_ = std::move(status);
+    }
+  }
   /// After a <<<>>> launch.
   bool Launched(const char* kernel) { return Ok(cudaGetLastError(), kernel); }
   bool Good() const { return status_.Good(); }
