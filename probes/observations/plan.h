@@ -133,18 +133,15 @@ struct FsdpModel {
 
 /// Of "fsdp-training".
 struct FsdpTrainingParameters {
-  /// "cuda": this rank's GPU and NCCL; "cpu": host memory and libfabric; empty: "cuda" where this
-  /// dlc-probe can and CUDA shows the rank a GPU.
-  std::string backend;
+  std::string backend;   ///< "cpu": host memory and libfabric; empty: the same
   std::string provider;  ///< of libfabric, as of "fabric-pairs"
-  std::string library;   ///< path of libnccl; empty: the copy that torch of this image uses
   FsdpModel model;
   std::int64_t rows = 0;      ///< sequences in a micro-batch
   std::int64_t sequence = 0;  ///< tokens of each
   int micro_batches = 0;      ///< of each rank and step
   int steps = 0;
   std::int64_t seed = 0;
-  std::string compute;    ///< "float32" or "bfloat16"; empty: bfloat16 on GPUs, float32 on the CPU
+  std::string compute;    ///< "float32" or "bfloat16"; empty: float32
   std::string gradients;  ///< same; empty: float32
   bool exact = false;     ///< and a run with whole numbers, before the training
   /// Of the unsharded model: "auto": where it fits beside; "no".

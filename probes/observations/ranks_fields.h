@@ -141,7 +141,6 @@ template <> struct FieldsOf<FsdpModel> { static constexpr Field kFields[] = {
 template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFields[] = {
     F<&FsdpTrainingParameters::backend>("backend"),
     F<&FsdpTrainingParameters::provider>("provider"),
-    F<&FsdpTrainingParameters::library>("library"),
     F<&FsdpTrainingParameters::model>("model"),
     F<&FsdpTrainingParameters::rows>("rows"),
     F<&FsdpTrainingParameters::sequence>("sequence"),
