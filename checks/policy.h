@@ -128,6 +128,18 @@ struct NcclPolicy {
   std::vector<NcclBandwidthLimit> min_bus_bandwidth;
 };
 
+/// What is trained over shards, beside what is only moved.
+struct FsdpTrainingPolicy {
+  std::string measure = "with-ranks";  ///< "with-ranks", "no"
+  std::string model = "qwen2-tiny";    ///< a preset
+  int rows = 2;                        ///< sequences in a micro-batch
+  int sequence = 64;                   ///< tokens of each
+  int micro_batches = 2;               ///< of each rank and step
+  int steps = 3;
+  /// Presets to say the time of communication for.
+  std::vector<std::string> predict = {"qwen2.5-1.5b"};
+};
+
 struct FsdpPolicy {
   /// "required": ranks must have run. "with-ranks": judged where ranks ran. "no": none are run for
   /// the stage, and none are judged.
@@ -135,6 +147,7 @@ struct FsdpPolicy {
   std::vector<std::string> layouts = {"fsdp2", "hsdp", "fsdp1", "fsdp1-aligned", "zero3"};
   std::vector<std::string> models = {"qwen2-tiny", "qwen2.5-1.5b"};
   bool every_unit = false;  ///< of large models all layers whole, and not samples of two units
+  FsdpTrainingPolicy training;
 };
 
 struct StoragePolicy {

@@ -4,6 +4,31 @@
 #include "probes/documents/strict_map.h"
 
 namespace dlc {
+namespace {
+
+constexpr int kMostRows = 65536;
+constexpr int kLongestSequence = 131072;
+constexpr int kMostRepeats = 1000;
+
+const std::vector<std::string>& PresetNames() {
+  static const std::vector<std::string> names = {"qwen2-tiny", "qwen2.5-0.5b", "qwen2.5-1.5b"};
+  return names;
+}
+
+Result<void> ReadTraining(const std::string& file, const DocNode& node, const std::string& where,
+                          FsdpTrainingPolicy& training) {
+  StrictMap map(file, node, where);
+  map.Choice("measure", training.measure, {"with-ranks", "no"});
+  map.Choice("model", training.model, PresetNames());
+  map.Int("rows", training.rows, 1, kMostRows);
+  map.Int("sequence", training.sequence, 1, kLongestSequence);
+  map.Int("microBatches", training.micro_batches, 1, kMostRepeats);
+  map.Int("steps", training.steps, 1, kMostRepeats);
+  ReadPolicyWords(map, "predict", PresetNames(), training.predict);
+  return map.Finish();
+}
+
+}  // namespace
 
 Result<void> ReadFsdpPolicy(const std::string& file, const DocNode& node, const std::string& where,
                             FsdpPolicy& fsdp) {
@@ -11,8 +36,11 @@ Result<void> ReadFsdpPolicy(const std::string& file, const DocNode& node, const 
   StrictMap map(file, node, where);
   map.Choice("measure", fsdp.measure, {"required", "with-ranks", "no"});
   ReadPolicyWords(map, "layouts", all.layouts, fsdp.layouts);
-  ReadPolicyWords(map, "models", {"qwen2-tiny", "qwen2.5-0.5b", "qwen2.5-1.5b"}, fsdp.models);
+  ReadPolicyWords(map, "models", PresetNames(), fsdp.models);
   map.Bool("everyUnit", fsdp.every_unit);
+  map.Each("training", [&](const DocNode& training) {
+    return ReadTraining(file, training, where + ".training", fsdp.training);
+  });
   return map.Finish();
 }
 

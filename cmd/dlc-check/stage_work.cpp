@@ -164,6 +164,36 @@ milliseconds FsdpTime(const RankSetup& setup) {
   return kFsdp + milliseconds(static_cast<int>(seconds * 1000));
 }
 
+/// Beside what is computed: opening the fabric.
+constexpr milliseconds kFsdpTraining{90'000};
+
+FsdpTrainingParameters TrainingOf(const FsdpTrainingPolicy& policy) {
+  FsdpTrainingParameters training;
+  training.model.name = policy.model;
+  training.rows = policy.rows;
+  training.sequence = policy.sequence;
+  training.micro_batches = policy.micro_batches;
+  training.steps = policy.steps;
+  training.seed = 1;
+  training.exact = true;
+  training.reference = "auto";
+  training.predict = policy.predict;
+  return training;
+}
+
+/// Once sharded, and once on each rank for all ranks.
+milliseconds FsdpTrainingTime(const RankSetup& setup) {
+  const FsdpTrainingPolicy& policy = setup.fsdp.training;
+  constexpr double kTinyElements = 140e3;
+  const double elements = policy.model == "qwen2-tiny" ? kTinyElements : kEveryElement;
+  const double tokens = static_cast<double>(policy.rows) * policy.sequence * policy.micro_batches;
+  constexpr double kSlowestOperations = 1e9;  // per second, of one rank
+  const double operations = 6 * elements * (tokens + 1) * policy.steps;
+  const double seconds =
+      std::min(operations * setup.ranks * (setup.ranks + 1) / kSlowestOperations, kMostFsdpSeconds);
+  return kFsdpTraining + milliseconds(static_cast<int>(seconds * 1000));
+}
+
 StageWork FsdpWork(const RankSetup& setup) {
   StageWork work;
   if (setup.fsdp.measure == "no") {
@@ -174,6 +204,10 @@ StageWork FsdpWork(const RankSetup& setup) {
                                     0,  kWholeElements,    setup.fsdp.every_unit};
   work.steps = {Step("meet", kMeet, setup),
                 Step("fsdp-layout", FsdpTime(setup), setup, FactsToJson(layout))};
+  if (setup.fsdp.training.measure != "no") {
+    work.steps.push_back(Step("fsdp-training", FsdpTrainingTime(setup), setup,
+                              FactsToJson(TrainingOf(setup.fsdp.training))));
+  }
   return work;
 }
 

@@ -27,4 +27,8 @@ Result<std::string> RunFsdpLayout(const StepContext& /*context*/) {
   return BuiltWithout();
 }
 
+Result<std::string> RunFsdpTraining(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
 }  // namespace dlc

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "probes/observations/fabric.h"
+#include "probes/observations/observed.h"
 #include "probes/observations/result.h"
 
 namespace dlc {
@@ -73,6 +74,91 @@ struct FsdpLayoutExperiment {
   std::optional<Error> stopped_by;
 
   bool operator==(const FsdpLayoutExperiment&) const = default;
+};
+
+/// What this rank saw of one step of training. Seconds that are no communication that computation
+/// waited for, and not the optimizer's, are computation.
+struct FsdpTrainingStep {
+  double loss = 0;  ///< mean over this rank's micro-batches; 0 without forward and backward
+  double gradient_norm = 0;  ///< of the mean over ranks, before it is clipped
+  bool finite = false;       ///< both; what is not is written as 0
+  double seconds = 0;
+  double exposed_seconds = 0;
+  double optimizer_seconds = 0;
+  std::int64_t sent_bytes = 0;  ///< payload of this rank's messages; -1 where nobody counts it
+
+  bool operator==(const FsdpTrainingStep&) const = default;
+};
+
+/// Something that this rank holds against what it must be.
+struct FsdpComparison {
+  /// Against the unsharded model: "losses", "gradient-norms", "parameters", "first-moments",
+  /// "second-moments"; without: "padding", "gathered".
+  std::string what;
+  std::string worst;  ///< the parameter, or the step, with the largest error; empty without one
+  std::int64_t elements = 0;
+  std::int64_t different = 0;  ///< of those, bit for bit
+  std::int64_t not_finite = 0;
+  /// The largest of: for losses and norms |found - expected| / |expected|; for each parameter the
+  /// root mean square of the difference, held against, for moments, that of what was expected (of
+  /// this parameter, or of the whole shard where it is larger), and for parameters against steps *
+  /// rate, which is as far as AdamW goes. Where the bound is 0: `different`.
+  double error = 0;
+  double bound = 0;
+
+  bool operator==(const FsdpComparison&) const = default;
+};
+
+/// The least time of a step that communication alone takes, with nothing to hide it behind.
+struct FsdpPrediction {
+  std::string model;
+  std::int64_t bytes_per_rank = 0;  ///< parameters in bfloat16, gradients in the run's type
+  double seconds = 0;               ///< at the bandwidths that were measured
+
+  bool operator==(const FsdpPrediction&) const = default;
+};
+
+/// A model trained over all ranks of the run.
+struct FsdpTrainingRun {
+  std::string name;  ///< "exact": gradients are whole numbers, nothing is rounded; "training"
+  std::string model;
+  std::string compute;    ///< type of gathered parameters and activations
+  std::string gradients;  ///< type of what is reduced
+  int ranks = 0;
+  std::int64_t rows = 0;  ///< of a micro-batch
+  std::int64_t sequence = 0;
+  int micro_batches = 0;  ///< of each rank and step
+  std::int64_t parameters = 0;
+  std::int64_t padding = 0;         ///< elements that fill all ranks' shards
+  std::int64_t needed_bytes = 0;    ///< of this rank's device, by the formulas; the unsharded model
+                                    ///< not among them
+  std::int64_t taken_bytes = 0;     ///< of those in fact
+  std::int64_t free_bytes = 0;      ///< before
+  std::string not_looked_at;        ///< why it was not tried; nothing below is there then
+  std::int64_t expected_bytes = 0;  ///< sent by all ranks in one step, by the formulas
+  std::vector<FsdpTrainingStep> steps;
+  std::vector<FsdpComparison> own;                  ///< "padding", "gathered"
+  Observed<std::vector<FsdpComparison>> reference;  ///< against the unsharded model
+  double reference_seconds = 0;
+  std::string explanation;  ///< of a difference: what gives the same bits
+  std::string hash;         ///< of parameters and moments of all ranks, however they are cut
+  std::vector<FsdpControl> controls;
+
+  bool operator==(const FsdpTrainingRun&) const = default;
+};
+
+/// `fsdp-training` on one rank. `stopped_by` ended it early; the runs before it stand.
+struct FsdpTrainingExperiment {
+  std::string backend;    ///< "cpu", "cuda"
+  std::string device;     ///< the GPU's name
+  std::string transport;  ///< "libfabric tcp;ofi_rxm", "NCCL 2.28.9"; empty with one rank
+  std::vector<FsdpTrainingRun> runs;
+  double gather_bytes_per_second = 0;  ///< by each rank, of the largest unit; 0: not measured
+  double reduce_bytes_per_second = 0;
+  std::vector<FsdpPrediction> predictions;
+  std::optional<Error> stopped_by;
+
+  bool operator==(const FsdpTrainingExperiment&) const = default;
 };
 
 }  // namespace dlc

@@ -37,6 +37,58 @@ template <> struct FieldsOf<FsdpLayoutExperiment> { static constexpr Field kFiel
     F<&FsdpLayoutExperiment::library>("library"), F<&FsdpLayoutExperiment::place>("place"),
     F<&FsdpLayoutExperiment::proofs>("proofs"),
     F<&FsdpLayoutExperiment::stopped_by>("stoppedBy")}; };
+template <> struct FieldsOf<FsdpTrainingStep> { static constexpr Field kFields[] = {
+    F<&FsdpTrainingStep::loss>("loss"),
+    F<&FsdpTrainingStep::gradient_norm>("gradientNorm"),
+    F<&FsdpTrainingStep::finite>("finite"),
+    F<&FsdpTrainingStep::seconds>("seconds"),
+    F<&FsdpTrainingStep::exposed_seconds>("exposedSeconds"),
+    F<&FsdpTrainingStep::optimizer_seconds>("optimizerSeconds"),
+    F<&FsdpTrainingStep::sent_bytes>("sentBytes")}; };
+template <> struct FieldsOf<FsdpComparison> { static constexpr Field kFields[] = {
+    F<&FsdpComparison::what>("what"),
+    F<&FsdpComparison::worst>("worst"),
+    F<&FsdpComparison::elements>("elements"),
+    F<&FsdpComparison::different>("different"),
+    F<&FsdpComparison::not_finite>("notFinite"),
+    F<&FsdpComparison::error>("error"),
+    F<&FsdpComparison::bound>("bound")}; };
+template <> struct FieldsOf<FsdpPrediction> { static constexpr Field kFields[] = {
+    F<&FsdpPrediction::model>("model"),
+    F<&FsdpPrediction::bytes_per_rank>("bytesPerRank"),
+    F<&FsdpPrediction::seconds>("seconds")}; };
+template <> struct FieldsOf<FsdpTrainingRun> { static constexpr Field kFields[] = {
+    F<&FsdpTrainingRun::name>("name"),
+    F<&FsdpTrainingRun::model>("model"),
+    F<&FsdpTrainingRun::compute>("compute"),
+    F<&FsdpTrainingRun::gradients>("gradients"),
+    F<&FsdpTrainingRun::ranks>("ranks"),
+    F<&FsdpTrainingRun::rows>("rows"),
+    F<&FsdpTrainingRun::sequence>("sequence"),
+    F<&FsdpTrainingRun::micro_batches>("microBatches"),
+    F<&FsdpTrainingRun::parameters>("parameters"),
+    F<&FsdpTrainingRun::padding>("padding"),
+    F<&FsdpTrainingRun::needed_bytes>("neededBytes"),
+    F<&FsdpTrainingRun::taken_bytes>("takenBytes"),
+    F<&FsdpTrainingRun::free_bytes>("freeBytes"),
+    F<&FsdpTrainingRun::not_looked_at>("notLookedAt"),
+    F<&FsdpTrainingRun::expected_bytes>("expectedBytes"),
+    F<&FsdpTrainingRun::steps>("steps"),
+    F<&FsdpTrainingRun::own>("own"),
+    F<&FsdpTrainingRun::reference>("reference"),
+    F<&FsdpTrainingRun::reference_seconds>("referenceSeconds"),
+    F<&FsdpTrainingRun::explanation>("explanation"),
+    F<&FsdpTrainingRun::hash>("hash"),
+    F<&FsdpTrainingRun::controls>("controls")}; };
+template <> struct FieldsOf<FsdpTrainingExperiment> { static constexpr Field kFields[] = {
+    F<&FsdpTrainingExperiment::backend>("backend"),
+    F<&FsdpTrainingExperiment::device>("device"),
+    F<&FsdpTrainingExperiment::transport>("transport"),
+    F<&FsdpTrainingExperiment::runs>("runs"),
+    F<&FsdpTrainingExperiment::gather_bytes_per_second>("gatherBytesPerSecond"),
+    F<&FsdpTrainingExperiment::reduce_bytes_per_second>("reduceBytesPerSecond"),
+    F<&FsdpTrainingExperiment::predictions>("predictions"),
+    F<&FsdpTrainingExperiment::stopped_by>("stoppedBy")}; };
 // clang-format on
 
 }  // namespace dlc::wire

@@ -26,11 +26,14 @@ inline constexpr std::array<std::string_view, 3> kFaultsAtStart = {"never-arrive
 /// In a step: "crash" is SIGSEGV, "kill" is SIGKILL, "sleep" is for ever; with "exit-rank" the
 /// whole rank dies; "other-directory" is mounted over the storage path, in the step's own mount
 /// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory, and
-/// the three last are its own: in what is moved on the GPU, between host and GPU, and in the
-/// product.
-inline constexpr std::array<std::string_view, 10> kFaultsInStep = {
-    "exit",     "crash",         "kill",           "sleep",       "exit-rank", "other-directory",
-    "flip-bit", "flip-transfer", "flip-host-copy", "flip-product"};
+/// three are its own: in what is moved on the GPU, between host and GPU, and in the product. The
+/// five last are of "fsdp-training": what the rank does wrong with its shard.
+inline constexpr std::array<std::string_view, 15> kFaultsInStep = {
+    "exit",         "crash",         "kill",
+    "sleep",        "exit-rank",     "other-directory",
+    "flip-bit",     "flip-transfer", "flip-host-copy",
+    "flip-product", "wrong-average", "skipped-shard",
+    "padding-leak", "stale-gather",  "dropped-micro-batch"};
 
 /// What dlc-probe does, the same text for every rank of a run.
 struct RankPlan {
@@ -110,6 +113,45 @@ struct FsdpLayoutParameters {
   bool every_unit = false;
 
   bool operator==(const FsdpLayoutParameters&) const = default;
+};
+
+/// A Qwen2 decoder by the names of its config.json: a preset's name alone, or all of its sizes.
+struct FsdpModel {
+  std::string
+      name;  ///< "qwen2-tiny", "qwen2.5-0.5b", "qwen2.5-1.5b"; with sizes: what it is called
+  std::int64_t hidden = 0;  ///< 0: the preset of that name
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t vocabulary = 0;
+  double rope_theta = 0;
+  double rms_epsilon = 0;
+  bool tied_embedding = false;
+
+  bool operator==(const FsdpModel&) const = default;
+};
+
+/// Of "fsdp-training".
+struct FsdpTrainingParameters {
+  std::string backend;   ///< "cpu": host memory and libfabric; empty: the same
+  std::string provider;  ///< of libfabric, as of "fabric-pairs"
+  FsdpModel model;
+  std::int64_t rows = 0;      ///< sequences in a micro-batch
+  std::int64_t sequence = 0;  ///< tokens of each
+  int micro_batches = 0;      ///< of each rank and step
+  int steps = 0;
+  std::int64_t seed = 0;
+  std::string compute;    ///< "float32" or "bfloat16"; empty: float32
+  std::string gradients;  ///< same; empty: float32
+  bool exact = false;     ///< and a run with whole numbers, before the training
+  /// Of the unsharded model: "auto": where it fits beside; "no".
+  std::string reference;
+  /// Presets to predict the time of communication for, beside the model itself.
+  std::vector<std::string> predict;
+
+  bool operator==(const FsdpTrainingParameters&) const = default;
 };
 
 /// Of "gpu-compute".

@@ -89,6 +89,7 @@ struct RankObservations {
   std::vector<ExperimentResult<FabricExperiment>> fabric_collectives;
   std::vector<ExperimentResult<NcclExperiment>> nccl_collectives;
   std::vector<ExperimentResult<FsdpLayoutExperiment>> fsdp_layout;
+  std::vector<ExperimentResult<FsdpTrainingExperiment>> fsdp_training;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;

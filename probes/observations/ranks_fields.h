@@ -84,6 +84,7 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::fabric_collectives>("fabricCollectives"),
     F<&RankObservations::nccl_collectives>("ncclCollectives"),
     F<&RankObservations::fsdp_layout>("fsdpLayout"),
+    F<&RankObservations::fsdp_training>("fsdpTraining"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
@@ -126,6 +127,32 @@ template <> struct FieldsOf<FsdpLayoutParameters> { static constexpr Field kFiel
     F<&FsdpLayoutParameters::shard_ranks>("shardRanks"),
     F<&FsdpLayoutParameters::whole_elements>("wholeElements"),
     F<&FsdpLayoutParameters::every_unit>("everyUnit")}; };
+template <> struct FieldsOf<FsdpModel> { static constexpr Field kFields[] = {
+    F<&FsdpModel::name>("name"),
+    F<&FsdpModel::hidden>("hidden"),
+    F<&FsdpModel::layers>("layers"),
+    F<&FsdpModel::heads>("heads"),
+    F<&FsdpModel::kv_heads>("kvHeads"),
+    F<&FsdpModel::head_size>("headSize"),
+    F<&FsdpModel::intermediate>("intermediate"),
+    F<&FsdpModel::vocabulary>("vocabulary"),
+    F<&FsdpModel::rope_theta>("ropeTheta"),
+    F<&FsdpModel::rms_epsilon>("rmsEpsilon"),
+    F<&FsdpModel::tied_embedding>("tiedEmbedding")}; };
+template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFields[] = {
+    F<&FsdpTrainingParameters::backend>("backend"),
+    F<&FsdpTrainingParameters::provider>("provider"),
+    F<&FsdpTrainingParameters::model>("model"),
+    F<&FsdpTrainingParameters::rows>("rows"),
+    F<&FsdpTrainingParameters::sequence>("sequence"),
+    F<&FsdpTrainingParameters::micro_batches>("microBatches"),
+    F<&FsdpTrainingParameters::steps>("steps"),
+    F<&FsdpTrainingParameters::seed>("seed"),
+    F<&FsdpTrainingParameters::compute>("compute"),
+    F<&FsdpTrainingParameters::gradients>("gradients"),
+    F<&FsdpTrainingParameters::exact>("exact"),
+    F<&FsdpTrainingParameters::reference>("reference"),
+    F<&FsdpTrainingParameters::predict>("predict")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

@@ -16,12 +16,21 @@ TEST_CASE("policy fsdp: every key is read") {
       "  measure: required\n"
       "  layouts: [zero3, hsdp]\n"
       "  models: [qwen2.5-0.5b]\n"
-      "  everyUnit: true\n");
+      "  everyUnit: true\n"
+      "  training: {measure: no, model: qwen2.5-0.5b, rows: 3, sequence: 5, microBatches: 7,\n"
+      "             steps: 9, predict: [qwen2-tiny]}\n");
   REQUIRE_MESSAGE(policy.has_value(), policy.error().message);
   CHECK(policy->fsdp.measure == "required");
   CHECK(policy->fsdp.layouts == std::vector<std::string>{"zero3", "hsdp"});
   CHECK(policy->fsdp.models == std::vector<std::string>{"qwen2.5-0.5b"});
   CHECK(policy->fsdp.every_unit);
+  CHECK(policy->fsdp.training.measure == "no");
+  CHECK(policy->fsdp.training.model == "qwen2.5-0.5b");
+  CHECK(policy->fsdp.training.rows == 3);
+  CHECK(policy->fsdp.training.sequence == 5);
+  CHECK(policy->fsdp.training.micro_batches == 7);
+  CHECK(policy->fsdp.training.steps == 9);
+  CHECK(policy->fsdp.training.predict == std::vector<std::string>{"qwen2-tiny"});
 }
 
 TEST_CASE("policy fsdp: without it, every layout of an awkward and a real model, where ranks run") {
@@ -45,6 +54,9 @@ TEST_CASE("policy fsdp: what cannot be meant is refused, with the line") {
       {"  layouts: [zero3, zero3]\n", "is 'zero3' twice"},
       {"  models: [llama]\n", "must be of qwen2-tiny, qwen2.5-0.5b, qwen2.5-1.5b, not 'llama'"},
       {"  everyUnit: 1\n", "'fsdp.everyUnit'"},
+      {"  training: {model: gpt}\n", "'fsdp.training.model'"},
+      {"  training: {steps: 0}\n", "'fsdp.training.steps'"},
+      {"  training: {row: 1}\n", "did you mean 'rows'"},
       {"  layout: [zero3]\n", "did you mean 'layouts'"},
   };
   for (const Row& row : rows) {

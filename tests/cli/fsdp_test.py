@@ -65,7 +65,7 @@ class Good(Fsdp):
         self.assertIn("of 2 of 29 units (1 whole, else around the cuts), over 4 ranks", elements[0]["actual"])
         self.assertIn("a training step of qwen2.5-1.5b cut as fsdp2 sends 6.60 GB per rank", self.of(report, "sent-bytes")[0]["notes"][0])
         commented = [line.split("# ", 1)[1].split("#")[0].strip() for line in example.read_text().splitlines() if line.startswith("    # ")]
-        self.assertEqual(len(commented), 3)
+        self.assertEqual(len(commented), 4)
         policy = self.write("all.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp:\n" + "".join(f"  {line}\n" for line in commented))
         self.run_cli("policy", "check", policy, expect=OK)
 
@@ -82,6 +82,40 @@ class Good(Fsdp):
         more = self.write("more.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp: {models: [qwen2.5-0.5b]}\n")
         again = json.loads(self.run_cli("judge", self.out / "evidence.statement.json", "--policy", more, "--format", "json", expect=INCOMPLETE).stdout)
         self.assertEqual({f["verdict"] for f in self.of(again, "right-elements")}, {"unknown"})
+
+
+class Training(Fsdp):
+    def trained(self, report, rule):
+        return [f for f in report["findings"] if f["rule"] == "fsdp-training/" + rule][0]
+
+    def test_four_ranks_train_as_one_would(self):
+        report, seen = self.fsdp(OK, 4, TINY + ", layouts: [fsdp2]")
+        for rule in ["whole-numbers", "unsharded-model", "finite", "ranks-agree", "sent-bytes", "verifier"]:
+            self.assertEqual(self.trained(report, rule)["verdict"], "pass", rule)
+        notes = "\n".join(self.trained(report, "finite")["notes"])
+        self.assertRegex(notes, r"step of .* s: .* s computing, .* s waiting for communication, .* s optimizer; \d+ tokens/s over 4 ranks")
+        self.assertIn("communication of a step of qwen2.5-1.5b, with nothing to hide it behind: ", notes)
+        experiment = seen["value"]["ranks"][3]["seen"]["value"]["fsdpTraining"][0]["seen"]["value"]
+        self.assertEqual([run["name"] for run in experiment["runs"]], ["exact", "training"])
+
+    def test_one_rank_has_nobody_to_send_to(self):
+        report, _ = self.fsdp(OK, 1, TINY + ", layouts: [fsdp2]")
+        self.assertEqual(self.trained(report, "unsharded-model")["verdict"], "pass")
+        self.assertEqual(self.trained(report, "sent-bytes")["verdict"], "not_applicable")
+
+    def test_each_planted_fault_is_named(self):
+        for kind, part in [("wrong-average", "wrong-average: "), ("skipped-shard", "skipped-shard: "), ("padding-leak", "padding-leak: "),
+                           ("stale-gather", "stale-gather: "), ("dropped-micro-batch", "dropped-micro-batch: of rank 1 "),
+                           ("flip-bit", "flipped-bit: ")]:
+            with self.subTest(kind=kind):
+                report, _ = self.fsdp(FAILED, 3, TINY + ", layouts: [fsdp2]", faults=[{"rank": 1, "step": "fsdp-training", "kind": kind}])
+                exact = self.trained(report, "whole-numbers")
+                self.assertEqual(exact["verdict"], "fail")
+                self.assertIn(part, exact["reason"]["message"])
+
+    def test_no_training_where_the_policy_asks_for_none(self):
+        report, _ = self.fsdp(OK, 2, TINY + ", layouts: [fsdp2], training: {measure: no}")
+        self.assertEqual(self.trained(report, "unsharded-model")["verdict"], "not_applicable")
 
 
 class Bad(Fsdp):

@@ -193,7 +193,7 @@ class Streams(Case):
                 self.assertIn("Example: dlc-check " + command, done.stdout)
 
     def test_help_tells_what_there_is(self):
-        for command, told in [("fsdp", "sharded model to the bit"), ("snapshot", "  6    "), ("snapshot", "  5    "),
+        for command, told in [("fsdp", "train a sharded model to the bit"), ("snapshot", "  6    "), ("snapshot", "  5    "),
                               ("keygen", "done whenever DLC_CHECK_KEY_PASSPHRASE is set")]:
             with self.subTest(command=command):
                 done = self.run_cli(command, "--help", expect=OK)

@@ -84,6 +84,42 @@ FsdpLayoutExperiment SampleFsdpLayout() {
   return experiment;
 }
 
+FsdpTrainingExperiment SampleFsdpTraining() {
+  FsdpTrainingRun run;
+  run.name = "training";
+  run.model = "qwen2-tiny";
+  run.compute = "bfloat16";
+  run.gradients = "float32";
+  run.ranks = 2;
+  run.rows = 3;
+  run.sequence = 4;
+  run.micro_batches = 5;
+  run.parameters = 6'000'000'000;
+  run.padding = 7;
+  run.needed_bytes = 8;
+  run.taken_bytes = 9;
+  run.free_bytes = 10;
+  run.not_looked_at = "it does not fit";
+  run.expected_bytes = 11;
+  run.steps = {{6.25, 2.5, true, 1.0, 0.25, 0.125, -1}};
+  run.own = {{"padding", "", 240, 1, 2, 3, 0}};
+  run.reference = std::vector<FsdpComparison>{{"losses", "step 1", 1, 2, 3, 0.5, 0.25}};
+  run.reference_seconds = 0.5;
+  run.explanation = "skipped-shard: it was";
+  run.hash = "00ff";
+  run.controls = {{"stale-gather", true, true}};
+  FsdpTrainingExperiment experiment;
+  experiment.backend = "cpu";
+  experiment.device = "none";
+  experiment.transport = "libfabric tcp";
+  experiment.runs = {run};
+  experiment.gather_bytes_per_second = 1e9;
+  experiment.reduce_bytes_per_second = 2e9;
+  experiment.predictions = {{"qwen2.5-1.5b", 12, 0.5}};
+  experiment.stopped_by = Error{ErrorCode::kTimedOut, "rank 0 did not answer", "look"};
+  return experiment;
+}
+
 GpuNode SampleGpuNode() {
   NvmlGpu gpu;
   gpu.index = 1;
@@ -196,6 +232,7 @@ RankRun SampleRun() {
   seen.fabric_collectives = {{"collectives", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
   seen.nccl_collectives = {{"nccl", {}, SampleNccl()}};
   seen.fsdp_layout = {{"fsdp-layout", {}, SampleFsdpLayout()}};
+  seen.fsdp_training = {{"fsdp-training", {}, SampleFsdpTraining()}};
   StorageShared shared;
   shared.path = "/fsx";
   shared.uid = 1000;
@@ -280,6 +317,21 @@ TEST_CASE("step parameters: strict") {
   CHECK(ParseFacts<FabricPairsParameters>(FactsToJson(pairs)).value() == pairs);
   const FsdpLayoutParameters layout{"tcp", {"qwen2-tiny"}, {"fsdp2", "hsdp"}, 2, 3, true};
   CHECK(ParseFacts<FsdpLayoutParameters>(FactsToJson(layout)).value() == layout);
+  FsdpTrainingParameters training;
+  training.backend = "cpu";
+  training.provider = "tcp";
+  training.model = {"mine", 1, 2, 3, 4, 5, 6, 7, 8.5, 0.5, true};
+  training.rows = 9;
+  training.sequence = 10;
+  training.micro_batches = 11;
+  training.steps = 12;
+  training.seed = 13;
+  training.compute = "bfloat16";
+  training.gradients = "float32";
+  training.exact = true;
+  training.reference = "auto";
+  training.predict = {"qwen2.5-1.5b"};
+  CHECK(ParseFacts<FsdpTrainingParameters>(FactsToJson(training)).value() == training);
   const FabricCollectivesParameters collectives{"", {"all_reduce"}, {8}, 1, 2};
   CHECK(ParseFacts<FabricCollectivesParameters>(FactsToJson(collectives)).value() == collectives);
 }
