@@ -38,6 +38,9 @@ static_assert(cublas_abi::kPreferenceAlignmentA + 3 == CUBLASLT_MATMUL_PREF_MIN_
 static_assert(cublas_abi::kReductionComputeType == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 #endif
 
+// Under compute-sanitizer with --report-api-errors no: memory and devices that are not there are
+// asked for, to be refused.
+
 /// Whether there is a device; says why not.
 bool HasDevice() {
   int count = 0;
