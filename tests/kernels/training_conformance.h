@@ -19,6 +19,15 @@ namespace dlc {
 /// of the operations that differ, none if all agree. `found` is judged, `expected` is the judge
 /// (the CPU's).
 using Disagreements = std::vector<std::string>;
+/// As doctest shows it: "" if all agree.
+inline std::string Told(const Disagreements& disagreements) {
+  std::string text;
+  for (const std::string& name : disagreements) {
+    text += name + "\n";
+  }
+  return text;
+}
+
 using OpenTrainingBackend = std::function<std::unique_ptr<TrainingBackend>()>;
 
 /// ||found - expected|| / ||expected||; infinite where a value is no number, 0 where both are 0.
@@ -162,14 +171,21 @@ class ShardComparison {
     if (!(std::abs(found - expected) <= 1e-12 * expected) || found != sum_of(*backends_[0])) {
       disagreements_.push_back("AddSquares of " + std::to_string(count_));
     }
+    const auto scale_of = [](TrainingBackend& backend, double squares, double largest) {
+      BackendMemory sum(backend, sizeof(double));
+      BackendMemory scale(backend, sizeof(float));
+      sum.Put(std::vector<double>{squares});
+      CHECK(backend.ClipScale(static_cast<double*>(sum.Get()), largest, scale.Floats()).Good());
+      return scale.Read<float>(1);
+    };
     for (const double largest : {0.5, 1e9}) {
-      Compare("ClipScale", [&](TrainingBackend& backend) {
-        BackendMemory sum(backend, sizeof(double));
-        BackendMemory scale(backend, sizeof(float));
-        sum.Put(std::vector<double>{3.7});
-        CHECK(backend.ClipScale(static_cast<double*>(sum.Get()), largest, scale.Floats()).Good());
-        return scale.Read<float>(1);
-      });
+      Compare("ClipScale",
+              [&](TrainingBackend& backend) { return scale_of(backend, 3.7, largest); });
+    }
+    // A gradient that is no number may not be clipped into one that looks healthy.
+    const double no_number = std::numeric_limits<double>::quiet_NaN();
+    if (!std::isnan(scale_of(*backends_[0], no_number, 1)[0])) {
+      disagreements_.push_back("ClipScale of what is no number");
     }
   }
 
