@@ -245,7 +245,8 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
   add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
   add("nccl", "what carries NCCL's bytes between nodes, are results right, and how fast",
       {Stage::kNccl});
-  add("fsdp", "do the ranks cut, gather, reduce and train a sharded model to the bit", {Stage::kFsdp});
+  add("fsdp", "do the ranks cut, gather, reduce and train a sharded model to the bit",
+      {Stage::kFsdp});
   add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});
   commands.push_back(std::make_unique<SnapshotCommand>());
   return commands;
