@@ -405,7 +405,8 @@ class Faults(KubeCase):
             self.assertIn(needle, json.dumps(nodes) + err)
         self.assertEqual(self.observation("pods")["state"], "seen")
         self.assertIn("nodes", self.reasons(report))
-        self.assertLess(peak, 200 * MEGABYTE)
+        if not os.environ.get("DLC_SANITIZED"):  # which keep what was freed
+            self.assertLess(peak, 200 * MEGABYTE)
 
     def test_401(self):
         self.faulty_nodes(lambda r: json_reply(r, 401, status(401, "Unauthorized")), "does not accept the credential", "user 'someone'")
