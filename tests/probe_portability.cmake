@@ -1,9 +1,9 @@
 # Fails unless PROGRAM runs wherever the stock image runs: no symbol version above GLIBC_2.34 (Amazon Linux 2023), and
-# nothing needed but libc, libgcc_s and the loader. With MAX_BYTES, its stripped size is held too.
+# nothing needed but libc, libm, libgcc_s and the loader. With MAX_BYTES, its stripped size is held too.
 #   cmake -DPROGRAM=... -DOBJDUMP=... -DREADELF=... [-DSTRIP=... -DMAX_BYTES=...] -P probe_portability.cmake
 cmake_minimum_required(VERSION 3.25)
 set(LIMIT 2.34)
-set(ALLOWED libc.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1)
+set(ALLOWED libc.so.6 libm.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1)
 
 execute_process(COMMAND ${OBJDUMP} -T ${PROGRAM} OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)
 if(failed)

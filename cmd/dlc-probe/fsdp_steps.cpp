@@ -4,6 +4,7 @@
 
 #include "probes/node/fsdp/observe_layout.h"
 #include "probes/node/fsdp/observe_training.h"
+#include "probes/node/fsdp/observe_training_gpu.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
@@ -31,9 +32,12 @@ Result<std::string> RunFsdpTraining(const StepContext& context) {
                      [&](const auto& known) { return known.first == context.fault->kind; });
     fault = it == kTrainingFaults.end() ? fault : it->second;
   }
-  const auto seen = ObserveFsdpTrainingOnCpu(
-      *parameters, fault, context.me.node, *context.exchange, context.deadline,
-      [&](const std::string& line) { context.progress.Say(line); });
+  const auto say = [&](const std::string& line) { context.progress.Say(line); };
+  const auto seen = parameters->backend == "cuda"
+                        ? ObserveFsdpTrainingOnGpu(*parameters, fault, context.me,
+                                                   *context.exchange, context.deadline, say)
+                        : ObserveFsdpTrainingOnCpu(*parameters, fault, context.me.node,
+                                                   *context.exchange, context.deadline, say);
   return seen ? Result<std::string>(FactsToJson(*seen)) : Result<std::string>(seen.error());
 }
 

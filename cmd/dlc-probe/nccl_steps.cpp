@@ -128,7 +128,7 @@ class NcclSide {
     mine.settings = SharedNcclSettings(seen_.settings);
     mine.place = NcclPlace(context_.me.host, context_.me.node);
     seen_.reached.phase = opened ? "introduce" : "load";
-    auto ranks = Introduce(mine);
+    auto ranks = IntroduceForNccl(mine, *context_.exchange, deadline_);
     if (!opened || !ranks) {
       return opened ? ranks.error() : opened.error();
     }
@@ -202,28 +202,6 @@ class NcclSide {
     seen_.gpu_name = gpu_->Name();
     seen_.gpu_pci_address = gpu_->PciAddress();
     return {};
-  }
-
-  Result<std::vector<FabricRank>> Introduce(const NcclIntroduction& mine) {
-    const auto packed = context_.exchange->AllGather(mine.Pack(), deadline_);
-    if (!packed) {
-      return packed.error();
-    }
-    std::vector<NcclIntroduction> all;
-    std::vector<FabricRank> ranks;
-    for (const std::string& theirs : *packed) {
-      auto one = NcclIntroduction::Unpack(theirs);
-      if (!one) {
-        return one.error();
-      }
-      one->place.rank = static_cast<int>(ranks.size());
-      ranks.push_back(one->place);
-      all.push_back(std::move(one).value());
-    }
-    if (const auto good = CheckNcclIntroductions(all); !good) {
-      return good.error();
-    }
-    return ranks;
   }
 
   const StepContext& context_;

@@ -135,8 +135,11 @@ struct FsdpModel {
 
 /// Of "fsdp-training".
 struct FsdpTrainingParameters {
-  std::string backend;   ///< "cpu": host memory and libfabric; empty: the same
-  std::string provider;  ///< of libfabric, as of "fabric-pairs"
+  /// "cpu": host memory and libfabric; "cuda": the rank's GPU and NCCL; empty: "cpu".
+  std::string backend;
+  std::string library;            ///< of NCCL, as of "nccl-collectives"
+  bool host_id_per_rank = false;  ///< same
+  std::string provider;           ///< of libfabric, as of "fabric-pairs"
   FsdpModel model;
   std::int64_t rows = 0;      ///< sequences in a micro-batch
   std::int64_t sequence = 0;  ///< tokens of each

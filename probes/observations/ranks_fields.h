@@ -141,6 +141,8 @@ template <> struct FieldsOf<FsdpModel> { static constexpr Field kFields[] = {
     F<&FsdpModel::tied_embedding>("tiedEmbedding")}; };
 template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFields[] = {
     F<&FsdpTrainingParameters::backend>("backend"),
+    F<&FsdpTrainingParameters::library>("library"),
+    F<&FsdpTrainingParameters::host_id_per_rank>("hostIdPerRank"),
     F<&FsdpTrainingParameters::provider>("provider"),
     F<&FsdpTrainingParameters::model>("model"),
     F<&FsdpTrainingParameters::rows>("rows"),

@@ -85,7 +85,7 @@ DataType TypeNamed(const std::string& name, DataType otherwise) {
 Result<void> CheckFsdpTraining(const FsdpTrainingParameters& parameters) {
   for (const Result<void>& one :
        {CheckModel(parameters.model), CheckAmount(parameters),
-        CheckWord("backend", parameters.backend, {"", "cpu"}),
+        CheckWord("backend", parameters.backend, {"", "cpu", "cuda"}),
         CheckWord("compute", parameters.compute, {"", "float32", "bfloat16"}),
         CheckWord("gradients", parameters.gradients, {"", "float32", "bfloat16"}),
         CheckWord("reference", parameters.reference, {"auto", "no"})}) {

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 
 #include "probes/node/fsdp/unit_exchange.h"
 
@@ -32,15 +35,22 @@ Result<void> UnitExchange::FlipOneBit(int unit) {
   if (!gradient) {
     return gradient.error();
   }
-  // The upper byte's lower bits of the mantissa, in both types: little-endian.
-  const std::size_t at = options_.shape.gradients == DataType::kFloat32 ? 2 : 0;
-  auto* byte = static_cast<std::byte*>(*gradient) + at;
-  std::byte value{};
-  if (auto done = TrainingResult(backend_.Download(&value, byte, 1)); !done) {
+  // The upper byte's lower bits of the mantissa, in both types: little-endian. Of the first number
+  // that is not 0: that of a 0 is lost in any sum.
+  const std::size_t bytes = ElementBytes(options_.shape.gradients);
+  std::array<std::byte, 256> some{};
+  const std::size_t count =
+      std::min(some.size(), static_cast<std::size_t>(plan_.Elements(unit)) * bytes);
+  auto* start = static_cast<std::byte*>(*gradient);
+  if (auto done = TrainingResult(backend_.Download(some.data(), start, count)); !done) {
     return done;
   }
-  value ^= std::byte{0x10};
-  return TrainingResult(backend_.Upload(byte, &value, 1));
+  std::size_t at = bytes - 2;
+  while (at + bytes < count && some[at] == std::byte{0} && some[at + 1] == std::byte{0}) {
+    at += bytes;
+  }
+  const std::byte flipped = some[at] ^ std::byte{0x10};
+  return TrainingResult(backend_.Upload(start + at, &flipped, 1));
 }
 
 /// In the compute queue: there is nobody to wait for.

@@ -10,9 +10,14 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kInProgress = 7;
 
 inline constexpr int kInt8 = 0;
+inline constexpr int kInt32 = 2;
+inline constexpr int kInt64 = 4;
 inline constexpr int kFloat32 = 7;
+inline constexpr int kFloat64 = 8;
 inline constexpr int kBfloat16 = 9;
 inline constexpr int kSum = 0;
+inline constexpr int kMax = 2;
+inline constexpr int kAvg = 4;
 
 struct UniqueId {
   char internal[128];

@@ -14,7 +14,23 @@ constexpr std::chrono::seconds kToEnd{5};
 constexpr int kNvlinkCentricSched = 22800;
 
 int NcclType(DataType type) {
-  return type == DataType::kBfloat16 ? nccl_abi::kBfloat16 : nccl_abi::kFloat32;
+  switch (type) {
+    case DataType::kBfloat16:
+      return nccl_abi::kBfloat16;
+    case DataType::kInt32:
+      return nccl_abi::kInt32;
+    case DataType::kInt64:
+      return nccl_abi::kInt64;
+    case DataType::kFloat32:
+      break;
+  }
+  return nccl_abi::kFloat32;
+}
+
+int NcclOp(ReduceOp op) {
+  return op == ReduceOp::kAvg   ? nccl_abi::kAvg
+         : op == ReduceOp::kMax ? nccl_abi::kMax
+                                : nccl_abi::kSum;
 }
 
 /// Nothing wakes us: NCCL and CUDA are asked again and again, as nccl-tests does.
@@ -85,6 +101,29 @@ Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introdu
     }
   }
   return {};
+}
+
+Result<std::vector<FabricRank>> IntroduceForNccl(const NcclIntroduction& mine, Exchange& exchange,
+                                                 Deadline deadline) {
+  const auto packed = exchange.AllGather(mine.Pack(), deadline);
+  if (!packed) {
+    return packed.error();
+  }
+  std::vector<NcclIntroduction> all;
+  std::vector<FabricRank> ranks;
+  for (const std::string& theirs : *packed) {
+    auto one = NcclIntroduction::Unpack(theirs);
+    if (!one) {
+      return one.error();
+    }
+    one->place.rank = static_cast<int>(ranks.size());
+    ranks.push_back(one->place);
+    all.push_back(std::move(one).value());
+  }
+  if (const auto good = CheckNcclIntroductions(all); !good) {
+    return good.error();
+  }
+  return ranks;
 }
 
 Result<std::unique_ptr<NcclGroup>> NcclGroup::Open(std::shared_ptr<const NcclApi> api, RankGpu& gpu,
@@ -177,21 +216,20 @@ Result<void> NcclGroup::Settle(int code, const char* call, Deadline deadline) {
   return state == nccl_abi::kSuccess ? Result<void>() : Result<void>(Failed(call, state));
 }
 
-Result<void> NcclGroup::Enqueue(Collective collective, const void* send, void* receive,
-                                const RowShape& shape, int type, Deadline deadline) {
-  const nccl_abi::Stream stream = gpu_.Stream();
+Result<void> NcclGroup::Enqueue(nccl_abi::Stream stream, Collective collective, const void* send,
+                                void* receive, const RowShape& shape, int type, int op,
+                                Deadline deadline) {
   switch (collective) {
     case Collective::kAllReduce:
-      return Settle(
-          api_->all_reduce(send, receive, shape.send_count, type, nccl_abi::kSum, comm_, stream),
-          "ncclAllReduce", deadline);
+      return Settle(api_->all_reduce(send, receive, shape.send_count, type, op, comm_, stream),
+                    "ncclAllReduce", deadline);
     case Collective::kAllGather:
       return Settle(api_->all_gather(send, receive, shape.send_count, type, comm_, stream),
                     "ncclAllGather", deadline);
     case Collective::kReduceScatter:
-      return Settle(api_->reduce_scatter(send, receive, shape.receive_count, type, nccl_abi::kSum,
-                                         comm_, stream),
-                    "ncclReduceScatter", deadline);
+      return Settle(
+          api_->reduce_scatter(send, receive, shape.receive_count, type, op, comm_, stream),
+          "ncclReduceScatter", deadline);
     case Collective::kBroadcast:
       return Settle(api_->broadcast(send, receive, shape.send_count, type, 0, comm_, stream),
                     "ncclBroadcast", deadline);
@@ -211,10 +249,35 @@ Result<void> NcclGroup::Enqueue(Collective collective, const void* send, void* r
 
 Result<void> NcclGroup::Start(Collective collective, const void* send, void* receive,
                               const RowShape& shape, DataType type, Deadline deadline) {
+  return StartOn(gpu_.Stream(), collective, send, receive, shape, type, ReduceOp::kSum, deadline);
+}
+
+Result<void> NcclGroup::StartOn(nccl_abi::Stream stream, Collective collective, const void* send,
+                                void* receive, const RowShape& shape, DataType type, ReduceOp op,
+                                Deadline deadline) {
   if (failed_) {
     return Error{ErrorCode::kUnavailable, "the communicator has failed before", ""};
   }
-  return Enqueue(collective, send, receive, shape, NcclType(type), deadline);
+  return Enqueue(stream, collective, send, receive, shape, NcclType(type), NcclOp(op), deadline);
+}
+
+Result<void> NcclGroup::AddUpOn(nccl_abi::Stream stream, double* value, Deadline deadline) {
+  if (failed_) {
+    return Error{ErrorCode::kUnavailable, "the communicator has failed before", ""};
+  }
+  return Settle(
+      api_->all_reduce(value, value, 1, nccl_abi::kFloat64, nccl_abi::kSum, comm_, stream),
+      "ncclAllReduce", deadline);
+}
+
+Result<void> NcclGroup::LookForError() {
+  int state = nccl_abi::kSuccess;
+  const int asked = api_->get_async_error(comm_, &state);
+  if (asked != nccl_abi::kSuccess ||
+      (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress)) {
+    return Failed("NCCL, while the operation ran", asked != nccl_abi::kSuccess ? asked : state);
+  }
+  return {};
 }
 
 Result<void> NcclGroup::WaitIdle(Deadline deadline) {
@@ -227,11 +290,8 @@ Result<void> NcclGroup::WaitIdle(Deadline deadline) {
     if (*idle) {
       return {};
     }
-    int state = nccl_abi::kSuccess;
-    const int asked = api_->get_async_error(comm_, &state);
-    if (asked != nccl_abi::kSuccess ||
-        (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress)) {
-      return Failed("NCCL, while the operation ran", asked != nccl_abi::kSuccess ? asked : state);
+    if (auto good = LookForError(); !good) {
+      return good;
     }
     if (deadline.Passed()) {
       failed_ = true;

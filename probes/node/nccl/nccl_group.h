@@ -33,6 +33,11 @@ struct NcclIntroduction {
 /// an error: NCCL's own message would not name it.
 Result<void> CheckNcclIntroductions(const std::vector<NcclIntroduction>& introductions);
 
+/// Tells the others of this rank and hears of them, all ranks together: where each is, by rank, or
+/// the error that CheckNcclIntroductions has.
+Result<std::vector<FabricRank>> IntroduceForNccl(const NcclIntroduction& mine, Exchange& exchange,
+                                                 Deadline deadline);
+
 /// A communicator of NCCL over all ranks of an exchange. It never blocks: each call puts its
 /// operation into the GPU's stream, and WaitIdle polls. After an error no call works any more.
 class NcclGroup {
@@ -55,6 +60,16 @@ class NcclGroup {
   /// As nccl-tests calls it: sums where it reduces, root 0, to the next rank. Counts of ShapeOfRow.
   Result<void> Start(Collective collective, const void* send, void* receive, const RowShape& shape,
                      DataType type, Deadline deadline);
+  /// The same on a stream of the caller's; `op` where it reduces.
+  Result<void> StartOn(nccl_abi::Stream stream, Collective collective, const void* send,
+                       void* receive, const RowShape& shape, DataType type, ReduceOp op,
+                       Deadline deadline);
+  /// The sum over ranks into *value, memory of the GPU.
+  Result<void> AddUpOn(nccl_abi::Stream stream, double* value, Deadline deadline);
+  /// Of operations that were started and may not have ended; none: not that they have.
+  Result<void> LookForError();
+  /// No call works any more, and the destructor aborts.
+  void GiveUp() { failed_ = true; }
   /// Until everything that was started has ended.
   Result<void> WaitIdle(Deadline deadline);
 
@@ -66,8 +81,8 @@ class NcclGroup {
   NcclGroup(std::shared_ptr<const NcclApi> api, RankGpu& gpu, int rank, int size, Deadline end_by)
       : api_(std::move(api)), gpu_(gpu), rank_(rank), size_(size), end_by_(end_by) {}
 
-  Result<void> Enqueue(Collective collective, const void* send, void* receive,
-                       const RowShape& shape, int type, Deadline deadline);
+  Result<void> Enqueue(nccl_abi::Stream stream, Collective collective, const void* send,
+                       void* receive, const RowShape& shape, int type, int op, Deadline deadline);
   /// Waits while NCCL says that the call is in progress.
   Result<void> Settle(int code, const char* call, Deadline deadline);
   Error Failed(const std::string& what, int code);

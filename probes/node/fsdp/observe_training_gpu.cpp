@@ -1,0 +1,101 @@
+#include "probes/node/fsdp/observe_training_gpu.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "kernels/cuda_device.h"
+#include "kernels/training/cuda_backend.h"
+#include "probes/node/fsdp/nccl_collectives.h"
+#include "probes/node/fsdp/run_training.h"
+#include "probes/node/nccl/nccl_settings.h"
+#include "probes/node/nccl/nccl_surroundings.h"
+#include "probes/observations/nccl_log.h"
+
+namespace dlc {
+namespace {
+
+Error OfDevice(const DeviceStatus& status) {
+  return Error{ErrorCode::kUnavailable, status.call + ": " + status.name + ", " + status.text,
+               "dlc-check gpu looks at this rank's GPUs"};
+}
+
+/// What a rank needs before it can meet the others.
+struct GpuSide {
+  std::shared_ptr<const NcclApi> api;
+  std::unique_ptr<RankGpu> gpu;
+  std::unique_ptr<TrainingBackend> backend;
+};
+
+Result<GpuSide> OpenSide(const FsdpTrainingParameters& parameters, int local_rank) {
+  GpuSide side;
+  auto api = NcclApi::Load(parameters.library);
+  if (!api) {
+    return api.error();
+  }
+  side.api = std::move(api).value();
+  auto gpu = RankGpu::Open(local_rank);
+  if (!gpu) {
+    return gpu.error();
+  }
+  side.gpu = std::move(gpu).value();
+  int count = 0;
+  DeviceStatus status = CountCudaDevices(count);
+  if (status.Good()) {
+    side.backend = OpenCudaTrainingBackend(local_rank % count, status);
+  }
+  if (side.backend == nullptr) {
+    return OfDevice(status);
+  }
+  return side;
+}
+
+NcclIntroduction IntroductionOf(const Result<GpuSide>& side, const RankFacts& me) {
+  NcclIntroduction mine;
+  mine.place = NcclPlace(me.host, me.node);
+  if (!side) {
+    mine.error = side.error();
+    return mine;
+  }
+  const NcclLibrary library = side->api->Describe();
+  mine.version = library.library.version;
+  mine.path = library.library.path;
+  mine.file = library.file.seen() ? library.file.value().ToString() : mine.path;
+  mine.settings = SharedNcclSettings(NcclSettings(environ, NcclConfigurationFiles()));
+  return mine;
+}
+
+}  // namespace
+
+Result<FsdpTrainingExperiment> ObserveFsdpTrainingOnGpu(
+    const FsdpTrainingParameters& parameters, TrainingFault fault, const RankFacts& me,
+    Exchange& exchange, Deadline deadline, const std::function<void(const std::string&)>& say) {
+  if (parameters.host_id_per_rank) {
+    SetNcclSettings({NcclHostIdOf(me.rank)});
+  }
+  say("loading NCCL");
+  auto side = OpenSide(parameters, me.local_rank);
+  const NcclIntroduction mine = IntroductionOf(side, me);
+  const auto met = IntroduceForNccl(mine, exchange, deadline);
+  if (!side || !met) {
+    return side ? met.error() : side.error();
+  }
+  say("making a communicator of NCCL " + mine.version);
+  const auto group = NcclGroup::Open(side->api, *side->gpu, exchange, deadline, deadline, [] {});
+  if (!group) {
+    return group.error();
+  }
+  FsdpTrainingExperiment seen;
+  seen.backend = "cuda";
+  seen.device = side->gpu->Name();
+  seen.transport = exchange.size() > 1 ? "NCCL " + mine.version : "";
+  NcclCollectives collectives(**group, side->backend->Stream(TrainingQueue::kCommunication));
+  // Ranks on one GPU share its memory.
+  const TrainingRanks ranks{*side->backend, collectives, exchange,
+                            me.node + " " + side->gpu->PciAddress(), say};
+  RunTraining(parameters, fault, DataType::kBfloat16, ranks, deadline, seen);
+  return seen;
+}
+
+}  // namespace dlc

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What only a real GPU and a real NCCL can show of sharded training. Needs a dlc-probe that was built with CUDA, Python 3, and
+tests/probe/ranks.py and tests/device_report.py, in the tree or beside this file.
+
+  device.py [--probe build/release/bin/dlc-probe] [--library .../libnccl.so.2] [--only tiny,real,planted] [--rows 1] [--sequence 128]
+            [--out DIR]
+
+Ranks share one GPU, each with an NCCL_HOSTID of its own.
+  tiny     qwen2-tiny on 1, 2, 3 and 4 ranks: whole numbers bit for bit, training within its bounds of the unsharded model
+  planted  each damage that a rank can do to its own part is found, on 2 ranks
+  real     qwen2.5-1.5b on 1 and 2 ranks
+Documents go to --out as JSON. Exits 1 on any mismatch."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE.parent), str(HERE.parent / "probe")]  # after this folder
+
+import ranks
+from device_report import check, note, section, summary, title, value
+
+FAULTS = ["wrong-average", "skipped-shard", "padding-leak", "stale-gather", "dropped-micro-batch", "flip-bit"]
+PLENTY = 280
+
+documents = {}
+
+
+def step(model, **parameters):
+    whole = {"backend": "cuda", "model": {"name": model}, "rows": 2, "sequence": 33, "microBatches": 1, "steps": 3, "seed": 7,
+             "exact": True, "reference": "auto", "hostIdPerRank": True}
+    if args.library:
+        whole["library"] = args.library
+    whole.update(parameters)
+    return ranks.step("fsdp-training", 250_000, "train", **whole)
+
+
+def run(label, size, the_step, faults=()):
+    start = time.monotonic()
+    # All on the first GPU. No multicast: a GPU that is shared, or lent, need not allow it.
+    environment = lambda rank: {"LOCAL_RANK": "0", "NCCL_NVLS_ENABLE": "0"}
+    done = ranks.run(size, ranks.plan([the_step], faults), PLENTY, program=args.probe, env=environment)
+    note(f"{label}: took", f"{time.monotonic() - start:.1f} s")
+    documents[label] = [one.document for one in done]
+    experiments = [one.seen()["fsdpTraining"][0] for one in done]
+    for rank, one in enumerate(experiments):
+        if one["seen"]["state"] != "seen":
+            check(False, f"{label}: rank {rank} trains", f"{one['seen']} {one['end']}")
+    return [value(one["seen"], {}) for one in experiments]
+
+
+def comparisons(run):
+    return run.get("own", []) + (value(run["reference"], []) if "reference" in run else [])
+
+
+def beyond(run):
+    return [c for c in comparisons(run) if c.get("error", 0) > c.get("bound", 0) or c.get("notFinite")]
+
+
+def judge(label, seen, wanted_steps):
+    for rank, one in enumerate(seen):
+        check("stoppedBy" not in one, f"{label}: nothing stopped rank {rank}", one.get("stoppedBy", ""))
+        runs = {r["name"]: r for r in one.get("runs", [])}
+        check(sorted(runs) == ["exact", "training"], f"{label}: rank {rank} did both runs", sorted(runs))
+        for name, r in runs.items():
+            check(not r.get("notLookedAt"), f"{label} {name}: rank {rank} had the memory", r.get("notLookedAt"))
+            check(not beyond(r), f"{label} {name}: rank {rank} is within every bound", beyond(r))
+            check(r.get("reference", {}).get("state") == "seen", f"{label} {name}: rank {rank} had a reference", r.get("reference"))
+            check(len(r.get("steps", [])) == (wanted_steps if name == "training" else min(2, wanted_steps)), f"{label} {name}: rank {rank} did every step")
+            check(all(s.get("finite") for s in r.get("steps", [])), f"{label} {name}: rank {rank}'s numbers are finite")
+        if "exact" in runs:
+            missed = [c for c in runs["exact"].get("controls", []) if c.get("planted") and not c.get("caught")]
+            check(bool(runs["exact"].get("controls")) and not missed, f"{label}: rank {rank} found all that was planted", missed)
+    hashes = {name: {r["hash"] for one in seen for r in one.get("runs", []) if r["name"] == name} for name in ("exact", "training")}
+    check(all(len(h) == 1 for h in hashes.values()), f"{label}: all ranks have one hash", hashes)
+    for r in seen[0].get("runs", []) if seen else []:
+        last = r["steps"][-1] if r.get("steps") else {}
+        note(f"{label} {r['name']}", {"losses": [round(s.get("loss", 0), 6) for s in r.get("steps", [])],
+                                      "norms": [round(s.get("gradientNorm", 0), 6) for s in r.get("steps", [])],
+                                      "ms": [round(s["seconds"] * 1e3, 2) for s in r.get("steps", [])],
+                                      "exposed ms": round(last.get("exposedSeconds", 0) * 1e3, 2),
+                                      "optimizer ms": round(last.get("optimizerSeconds", 0) * 1e3, 2),
+                                      "GiB needed, taken": [round(r.get(k, 0) / 2**30, 3) for k in ("neededBytes", "takenBytes")],
+                                      "reference s": round(r.get("referenceSeconds", 0), 2),
+                                      "worst": [(c["what"], c.get("error", 0), c.get("bound", 0)) for c in comparisons(r)]})
+    return {r["name"]: r["hash"] for r in seen[0].get("runs", [])} if seen else {}
+
+
+def tiny():
+    title("qwen2-tiny")
+    for size in (1, 2, 3, 4):
+        judge(f"tiny {size}", run(f"tiny {size}", size, step("qwen2-tiny")), 3)
+
+
+def planted():
+    title("planted")
+    for fault in FAULTS:
+        seen = run(f"planted {fault}", 2, step("qwen2-tiny"), [{"rank": 1, "step": "train", "kind": fault}])
+        found = [(rank, r["name"], c["what"]) for rank, one in enumerate(seen) for r in one.get("runs", []) for c in beyond(r)]
+        check(bool(found), f"planted {fault}: it is found", found)
+
+
+def real():
+    title("qwen2.5-1.5b")
+    for size in (1, 2):
+        judge(f"real {size}", run(f"real {size}", size, step("qwen2.5-1.5b", rows=args.rows, sequence=args.sequence, steps=4)), 4)
+
+
+def main():
+    for name, one in (("tiny", tiny), ("planted", planted), ("real", real)):
+        if name in args.only.split(","):
+            section(one)
+    out = pathlib.Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "fsdp-documents.json").write_text(json.dumps(documents))
+    return summary(out / "fsdp-summary.json")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--probe", default="build/release/bin/dlc-probe")
+    parser.add_argument("--library", default="", help="the libnccl to use; without it as dlc-probe finds it")
+    parser.add_argument("--only", default="tiny,planted,real")
+    parser.add_argument("--rows", type=int, default=1)
+    parser.add_argument("--sequence", type=int, default=128)
+    parser.add_argument("--out", default=os.environ.get("OUT", "."))
+    args = parser.parse_args()
+    sys.exit(main())
