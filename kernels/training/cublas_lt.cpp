@@ -4,24 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
+
+#include "kernels/python_packages.h"
 
 namespace dlc {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> PathParts(const std::string& list) {
-  std::vector<std::string> parts;
-  std::stringstream in(list);
-  for (std::string part; std::getline(in, part, ':');) {
-    if (!part.empty()) {
-      parts.push_back(part);
-    }
-  }
-  return parts;
-}
 
 class CublasSearch {
  public:
@@ -34,22 +24,6 @@ class CublasSearch {
         Add((packages / name).string());
       }
     }
-  }
-  /// Of a Python's prefix.
-  void LookBelow(const fs::path& prefix) {
-    std::vector<fs::path> folders;
-    for (const char* lib : {"lib", "lib64", "local/lib"}) {
-      std::error_code error;
-      for (fs::directory_iterator it(prefix / lib, error), end; !error && it != end;
-           it.increment(error)) {
-        if (it->path().filename().string().rfind("python3", 0) == 0) {
-          folders.push_back(it->path() / "site-packages");
-          folders.push_back(it->path() / "dist-packages");
-        }
-      }
-    }
-    std::sort(folders.begin(), folders.end());
-    std::for_each(folders.begin(), folders.end(), [&](const fs::path& folder) { Look(folder); });
   }
   void Add(const std::string& path) {
     if (std::find(found_.begin(), found_.end(), path) == found_.end()) {
@@ -116,25 +90,8 @@ std::vector<std::string> CublasLtCandidates(const std::string& path, const std::
   CublasSearch search;
   search.Add("libcublasLt.so.13");
   search.Add("libcublasLt.so.12");
-  for (const std::string& folder : PathParts(python_path)) {
+  for (const std::string& folder : PythonPackageFolders(search_path, virtual_env, python_path)) {
     search.Look(folder);
-  }
-  if (!virtual_env.empty()) {
-    search.LookBelow(virtual_env);
-  }
-  for (const std::string& folder : PathParts(search_path)) {
-    for (const char* python : {"python3", "python"}) {
-      const fs::path program = fs::path(folder) / python;
-      std::error_code error;
-      if (!fs::exists(program, error)) {
-        continue;
-      }
-      search.LookBelow(fs::path(folder).parent_path());
-      const fs::path real = fs::canonical(program, error);
-      if (!error) {
-        search.LookBelow(real.parent_path().parent_path());
-      }
-    }
   }
   return search.Take();
 }

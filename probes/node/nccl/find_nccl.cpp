@@ -2,46 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
-#include <string_view>
 #include <system_error>
+
+#include "kernels/python_packages.h"
 
 namespace dlc {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> Parts(const std::string& list) {
-  std::vector<std::string> parts;
-  std::stringstream in(list);
-  for (std::string part; std::getline(in, part, ':');) {
-    if (!part.empty()) {
-      parts.push_back(part);
-    }
-  }
-  return parts;
-}
-
 bool Exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
-}
-
-/// site-packages and dist-packages of a Python's prefix.
-std::vector<fs::path> PackageFolders(const fs::path& prefix) {
-  std::vector<fs::path> folders;
-  for (const char* lib : {"lib", "lib64", "local/lib"}) {
-    std::error_code error;
-    for (fs::directory_iterator it(prefix / lib, error), end; !error && it != end;
-         it.increment(error)) {
-      if (it->path().filename().string().starts_with("python3")) {
-        folders.push_back(it->path() / "site-packages");
-        folders.push_back(it->path() / "dist-packages");
-      }
-    }
-  }
-  std::sort(folders.begin(), folders.end());
-  return folders;
 }
 
 class Search {
@@ -53,11 +25,6 @@ class Search {
       if (Exists(packages / name)) {
         Add((packages / name).string(), torch ? "torch" : "python");
       }
-    }
-  }
-  void LookBelow(const fs::path& prefix) {
-    for (const fs::path& packages : PackageFolders(prefix)) {
-      Look(packages);
     }
   }
   void Add(const std::string& path, const char* found_by) {
@@ -86,24 +53,8 @@ std::vector<NcclCandidate> NcclCandidates(const std::string& path, const std::st
     return {{path, "parameter"}};
   }
   Search search;
-  for (const std::string& folder : Parts(python_path)) {
+  for (const std::string& folder : PythonPackageFolders(search_path, virtual_env, python_path)) {
     search.Look(folder);
-  }
-  if (!virtual_env.empty()) {
-    search.LookBelow(virtual_env);
-  }
-  for (const std::string& folder : Parts(search_path)) {
-    for (const char* python : {"python3", "python"}) {
-      const fs::path program = fs::path(folder) / python;
-      if (Exists(program)) {
-        search.LookBelow(fs::path(folder).parent_path());
-        std::error_code error;
-        const fs::path real = fs::canonical(program, error);
-        if (!error) {
-          search.LookBelow(real.parent_path().parent_path());
-        }
-      }
-    }
   }
   search.Add("libnccl.so.2", "loader");
   return search.Take();
