@@ -122,9 +122,7 @@ class NcclSide {
     if (!opened) {
       mine.error = opened.error();
     }
-    mine.version = seen_.library.library.version;
-    mine.path = seen_.library.library.path;
-    mine.file = seen_.library.file.seen() ? seen_.library.file.value().ToString() : mine.path;
+    mine.Name(seen_.library);
     mine.settings = SharedNcclSettings(seen_.settings);
     mine.place = NcclPlace(context_.me.host, context_.me.node);
     seen_.reached.phase = opened ? "introduce" : "load";

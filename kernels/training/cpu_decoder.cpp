@@ -6,22 +6,6 @@
 #include "kernels/training/cpu_elementwise.h"
 
 namespace dlc {
-namespace {
-
-CpuLayerPlaces LayerPlaces(const std::vector<ModelParameter>& parameters) {
-  CpuLayerPlaces places;
-  std::int64_t* const in_order[] = {&places.query,    &places.query_bias, &places.key,
-                                    &places.key_bias, &places.value,      &places.value_bias,
-                                    &places.output,   &places.gate,       &places.up,
-                                    &places.down,     &places.input_norm, &places.middle_norm};
-  for (std::size_t i = 0; i < std::size(in_order) && i < parameters.size(); ++i) {
-    *in_order[i] = parameters[i].unit_offset;
-  }
-  places.elements = UnitElements(parameters, 0);
-  return places;
-}
-
-}  // namespace
 
 bool CpuDecoder::IsUsable(const TrainingShape& shape) {
   const Qwen2Shape& model = shape.model;
@@ -43,18 +27,14 @@ std::uint64_t CpuDecoder::Bytes(const TrainingShape& shape) {
 CpuDecoder::CpuDecoder(const TrainingShape& shape, float* memory)
     : shape_(shape),
       query_size_(shape.model.heads * shape.model.head_size),
-      key_size_(shape.model.kv_heads * shape.model.head_size) {
-  const auto root = static_cast<int>(shape.model.layers);
+      key_size_(shape.model.kv_heads * shape.model.head_size),
+      places_(Qwen2PlacesOf(shape.model)) {
   for (ModelParameter& parameter : Qwen2Parameters(shape.model)) {
-    if (parameter.unit == root) {
-      const bool is_head = parameter.name == "lm_head.weight";
-      const bool is_norm = parameter.name == "model.norm.weight";
-      (is_head ? root_.head : is_norm ? root_.norm : root_.embedding) = parameter.unit_offset;
-    } else if (parameter.unit == 0) {
+    if (parameter.unit == 0 && shape.model.layers > 0) {
       layer_parameters_.push_back(std::move(parameter));
     }
   }
-  places_ = LayerPlaces(layer_parameters_);
+  layer_elements_ = UnitElements(layer_parameters_, 0);
   if (memory != nullptr) {
     LayOut(memory);
     rope_ = RopeTableFor(shape.model, shape.sequence);
@@ -83,7 +63,7 @@ void CpuDecoder::Round(float* values, std::int64_t size) const {
 
 void CpuDecoder::ForwardLayer(int layer, const void* unit) {
   const CpuLayerActivations& at = layers_[static_cast<std::size_t>(layer)];
-  const float* weights = Widened(unit, 0, places_.elements, unit_scratch_);
+  const float* weights = Widened(unit, 0, layer_elements_, unit_scratch_);
   ForwardAttention(at, weights);
   ForwardMlp(at, weights, Stream(layer + 1));
 }
@@ -143,7 +123,7 @@ void CpuDecoder::AddStream(const float* values, float* into) const {
 
 void CpuDecoder::BackwardLayer(int layer, const void* unit, void* unit_gradient) {
   const CpuLayerActivations& at = layers_[static_cast<std::size_t>(layer)];
-  const float* weights = Widened(unit, 0, places_.elements, unit_scratch_);
+  const float* weights = Widened(unit, 0, layer_elements_, unit_scratch_);
   float* gradients = shape_.gradients == DataType::kFloat32 ? static_cast<float*>(unit_gradient)
                                                             : unit_gradient_scratch_;
   BackwardMlp(at, weights, gradients);

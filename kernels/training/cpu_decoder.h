@@ -26,23 +26,6 @@ struct CpuLayerActivations {
   float* up = nullptr;
 };
 
-/// Where a unit's parameters start, in elements.
-struct CpuLayerPlaces {
-  std::int64_t query = 0, query_bias = 0;
-  std::int64_t key = 0, key_bias = 0;
-  std::int64_t value = 0, value_bias = 0;
-  std::int64_t output = 0;
-  std::int64_t gate = 0, up = 0, down = 0;
-  std::int64_t input_norm = 0, middle_norm = 0;
-  std::int64_t elements = 0;  ///< of the unit
-};
-
-struct CpuRootPlaces {
-  std::int64_t embedding = 0;
-  std::int64_t norm = 0;
-  std::int64_t head = 0;  ///< the embedding's where it is tied
-};
-
 /// A part of the logits: of all of them there is never more than this at a time.
 struct CpuHeadTile {
   std::int64_t first_token = 0, tokens = 0;
@@ -106,8 +89,8 @@ class CpuDecoder {
   TrainingShape shape_;
   std::int64_t query_size_;
   std::int64_t key_size_;
-  CpuLayerPlaces places_;
-  CpuRootPlaces root_;
+  Qwen2Places places_;
+  std::int64_t layer_elements_;
   std::vector<ModelParameter> layer_parameters_;  ///< of layer 0: all are alike
   RopeTable rope_;
   std::vector<std::int32_t> inputs_;   ///< of each token, what the model is given

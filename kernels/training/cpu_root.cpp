@@ -76,12 +76,12 @@ std::int64_t CpuDecoder::LayOut(float* memory) {
   arena.Take(CpuAttentionScratch(shape_), attention_scratch_);
   arena.Take(kTokensOfTile * kWordsOfTile, logits_);
   if (shape_.compute != DataType::kFloat32) {
-    arena.Take(places_.elements, unit_scratch_);
+    arena.Take(layer_elements_, unit_scratch_);
     arena.Take(kWordsOfTile * model.hidden, head_scratch_);
     arena.Take(model.hidden, norm_scratch_);
   }
   if (shape_.gradients != DataType::kFloat32) {
-    arena.Take(places_.elements, unit_gradient_scratch_);
+    arena.Take(layer_elements_, unit_gradient_scratch_);
     arena.Take(kWordsOfTile * model.hidden, head_gradient_scratch_);
   }
   arena.Take(model.hidden, row_scratch_);
@@ -105,7 +105,7 @@ bool CpuDecoder::Embed(const void* root, const std::int32_t* tokens) {
       inputs_.push_back(token);
       targets_.push_back(tokens[row * step + position + 1]);
       const float* vector =
-          Widened(root, root_.embedding + token * model.hidden, model.hidden, row_scratch_);
+          Widened(root, places_.embedding + token * model.hidden, model.hidden, row_scratch_);
       stream = std::copy_n(vector, model.hidden, stream);
     }
   }
@@ -113,7 +113,7 @@ bool CpuDecoder::Embed(const void* root, const std::int32_t* tokens) {
 }
 
 const float* CpuDecoder::HeadRows(const void* root, const CpuHeadTile& tile) const {
-  return Widened(root, root_.head + tile.first_word * shape_.model.hidden,
+  return Widened(root, places_.head + tile.first_word * shape_.model.hidden,
                  tile.words * shape_.model.hidden, head_scratch_);
 }
 
@@ -191,7 +191,7 @@ void CpuDecoder::ForEachHeadTile(const void* root, Body body) {
 
 void CpuDecoder::Loss(const void* root, void* root_gradient, float* loss) {
   const std::int64_t hidden = shape_.model.hidden;
-  const float* norm = Widened(root, root_.norm, hidden, norm_scratch_);
+  const float* norm = Widened(root, places_.end_norm, hidden, norm_scratch_);
   CpuInverseRms(Rows(hidden), stream_end_, static_cast<float>(shape_.model.rms_epsilon),
                 end_inverse_);
   Normalize(stream_end_, end_inverse_, norm);
@@ -199,15 +199,15 @@ void CpuDecoder::Loss(const void* root, void* root_gradient, float* loss) {
   ForEachHeadTile(root, [&](const CpuHeadTile& tile, const float*) { SumExponents(tile); });
   *loss = MeanLoss();
 
-  if (root_.head != root_.embedding) {
-    std::memset(ElementAt(root_gradient, root_.embedding, shape_.gradients), 0,
+  if (places_.head != places_.embedding) {
+    std::memset(ElementAt(root_gradient, places_.embedding, shape_.gradients), 0,
                 static_cast<std::size_t>(shape_.model.vocabulary * hidden) *
                     ElementBytes(shape_.gradients));
   }
   BackwardHead(root, root_gradient);
   std::fill_n(stream_gradient_, shape_.Tokens() * hidden, 0.0F);
   NormalizeBackward(stream_end_, end_inverse_, norm, row_scratch_);
-  CpuNarrow(row_scratch_, hidden, ElementAt(root_gradient, root_.norm, shape_.gradients),
+  CpuNarrow(row_scratch_, hidden, ElementAt(root_gradient, places_.end_norm, shape_.gradients),
             shape_.gradients);
 }
 
@@ -219,7 +219,7 @@ void CpuDecoder::BackwardHead(const void* root, void* root_gradient) {
     CpuLinearInput({tile.tokens, hidden}, logits_, head, tile.words, normed_gradient_ + at,
                    tile.first_word > 0);
     std::byte* place =
-        ElementAt(root_gradient, root_.head + tile.first_word * hidden, shape_.gradients);
+        ElementAt(root_gradient, places_.head + tile.first_word * hidden, shape_.gradients);
     const bool in_place = shape_.gradients == DataType::kFloat32;
     float* gradients = in_place ? reinterpret_cast<float*>(place) : head_gradient_scratch_;
     CpuMultiply(tile.words, hidden, tile.tokens, {logits_, 1, tile.words},
@@ -246,7 +246,8 @@ void CpuDecoder::BackwardEmbed(void* root_gradient) {
         row_scratch_[i] += gradient[i];
       }
     }
-    std::byte* place = ElementAt(root_gradient, root_.embedding + word * hidden, shape_.gradients);
+    std::byte* place =
+        ElementAt(root_gradient, places_.embedding + word * hidden, shape_.gradients);
     CpuWiden(place, shape_.gradients, hidden, sum_scratch_);
     for (std::int64_t i = 0; i < hidden; ++i) {
       sum_scratch_[i] += row_scratch_[i];

@@ -5,48 +5,40 @@ namespace dlc {
 
 CudaProduct CudaDecoder::Linear(std::int64_t size, const void* values, const void* weight,
                                 std::int64_t outputs, void* out) const {
-  CudaProduct product;
-  product.rows = tokens_;
-  product.columns = outputs;
-  product.depth = size;
+  CudaProduct product = Product(tokens_, outputs, size, out, shape_.compute);
   product.left = {values, size, false};
   product.right = {weight, size, true};
-  product.in = shape_.compute;
-  product.out = out;
-  product.out_step = outputs;
-  product.out_type = shape_.compute;
   return product;
 }
 
 CudaProduct CudaDecoder::LinearInput(std::int64_t size, const void* out_gradient,
                                      const void* weight, std::int64_t outputs,
                                      void* gradient) const {
-  CudaProduct product;
-  product.rows = tokens_;
-  product.columns = size;
-  product.depth = outputs;
+  CudaProduct product = Product(tokens_, size, outputs, gradient, shape_.compute);
   product.left = {out_gradient, outputs, false};
   product.right = {weight, size, false};
-  product.in = shape_.compute;
-  product.out = gradient;
-  product.out_step = size;
-  product.out_type = shape_.compute;
   return product;
 }
 
 CudaProduct CudaDecoder::LinearWeight(std::int64_t size, const void* values,
                                       const void* out_gradient, std::int64_t outputs,
                                       void* gradient) const {
-  CudaProduct product;
-  product.rows = outputs;
-  product.columns = size;
-  product.depth = tokens_;
+  CudaProduct product = Product(outputs, size, tokens_, gradient, shape_.gradients);
   product.left = {out_gradient, outputs, true};
   product.right = {values, size, false};
+  return product;
+}
+
+CudaProduct CudaDecoder::Product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                 void* out, DataType out_type) const {
+  CudaProduct product;
+  product.rows = rows;
+  product.columns = columns;
+  product.depth = depth;
   product.in = shape_.compute;
-  product.out = gradient;
-  product.out_step = size;
-  product.out_type = shape_.gradients;
+  product.out = out;
+  product.out_step = columns;
+  product.out_type = out_type;
   return product;
 }
 

@@ -22,17 +22,6 @@ struct CudaLayerActivations {
   std::byte* both = nullptr;  ///< gate and up: tokens x 2 intermediate; its gradient in the end
 };
 
-/// Where parameters start in their unit, in elements.
-struct CudaPlaces {
-  std::int64_t query = 0, query_bias = 0;
-  std::int64_t key = 0, key_bias = 0;
-  std::int64_t value = 0, value_bias = 0;
-  std::int64_t output = 0;
-  std::int64_t gate = 0, up = 0, down = 0;
-  std::int64_t input_norm = 0, middle_norm = 0;
-  std::int64_t embedding = 0, end_norm = 0, head = 0;  ///< of the root
-};
-
 /// A place in a unit's buffer.
 class CudaUnit {
  public:
@@ -102,6 +91,8 @@ class CudaDecoder {
   /// gradient (outputs x size) = out_gradient^T * values.
   CudaProduct LinearWeight(std::int64_t size, const void* values, const void* out_gradient,
                            std::int64_t outputs, void* gradient) const;
+  CudaProduct Product(std::int64_t rows, std::int64_t columns, std::int64_t depth, void* out,
+                      DataType out_type) const;
 
   TrainingShape shape_;
   int flash_bytes_;
@@ -111,7 +102,7 @@ class CudaDecoder {
   std::int64_t width_;  ///< of query, key and value
   std::int64_t logits_step_;
   std::int64_t chunk_;  ///< tokens whose logits are held at a time
-  CudaPlaces places_;
+  Qwen2Places places_;
   CudaHeads heads_;
 
   std::byte* memory_ = nullptr;

@@ -10,25 +10,6 @@ namespace {
 
 constexpr std::int64_t kLogitsBytes = std::int64_t{640} << 20;  // held at a time, about
 
-CudaPlaces PlacesOf(const Qwen2Shape& model) {
-  CudaPlaces places;
-  std::int64_t* const in_order[] = {&places.query,    &places.query_bias, &places.key,
-                                    &places.key_bias, &places.value,      &places.value_bias,
-                                    &places.output,   &places.gate,       &places.up,
-                                    &places.down,     &places.input_norm, &places.middle_norm};
-  std::size_t next = 0;
-  for (const ModelParameter& parameter : Qwen2Parameters(model)) {
-    if (parameter.name == "lm_head.weight") {
-      places.head = parameter.unit_offset;
-    } else if (parameter.name == "model.norm.weight") {
-      places.end_norm = parameter.unit_offset;
-    } else if (parameter.unit == 0 && next < std::size(in_order) && model.layers > 0) {
-      *in_order[next++] = parameter.unit_offset;
-    }
-  }
-  return places;
-}
-
 std::int64_t ChunkTokens(const TrainingShape& shape, std::int64_t logits_step) {
   const std::int64_t tokens = shape.Tokens();
   const std::int64_t row = logits_step * static_cast<std::int64_t>(ElementBytes(shape.compute));
@@ -92,7 +73,7 @@ CudaDecoder::CudaDecoder(const TrainingShape& shape, int flash_bytes, CudaProduc
       width_(query_size_ + 2 * shape.model.kv_heads * shape.model.head_size),
       logits_step_((shape.model.vocabulary + 7) / 8 * 8),
       chunk_(ChunkTokens(shape, logits_step_)),
-      places_(PlacesOf(shape.model)) {
+      places_(Qwen2PlacesOf(shape.model)) {
   heads_.tokens = tokens_;
   heads_.sequence = static_cast<int>(shape.sequence);
   heads_.heads = static_cast<int>(shape.model.heads);

@@ -69,6 +69,27 @@ std::vector<ModelParameter> Qwen2Parameters(const Qwen2Shape& shape) {
   return list.Take();
 }
 
+Qwen2Places Qwen2PlacesOf(const Qwen2Shape& shape) {
+  Qwen2Places places;
+  std::int64_t* const in_order[] = {&places.query,    &places.query_bias, &places.key,
+                                    &places.key_bias, &places.value,      &places.value_bias,
+                                    &places.output,   &places.gate,       &places.up,
+                                    &places.down,     &places.input_norm, &places.middle_norm};
+  std::size_t next = 0;
+  for (const ModelParameter& parameter : Qwen2Parameters(shape)) {
+    if (parameter.unit == shape.layers) {
+      const bool is_head = parameter.name == "lm_head.weight";
+      const bool is_norm = parameter.name == "model.norm.weight";
+      (is_head   ? places.head
+       : is_norm ? places.end_norm
+                 : places.embedding) = parameter.unit_offset;
+    } else if (parameter.unit == 0) {
+      *in_order[next++] = parameter.unit_offset;
+    }
+  }
+  return places;
+}
+
 std::int64_t UnitElements(const std::vector<ModelParameter>& parameters, int unit) {
   std::int64_t end = 0;
   for (const ModelParameter& parameter : parameters) {

@@ -49,6 +49,19 @@ inline constexpr std::int64_t kUnitAlignment = 8;
 /// Of the root: embed_tokens.weight, norm.weight, and lm_head.weight where it is not tied.
 std::vector<ModelParameter> Qwen2Parameters(const Qwen2Shape& shape);
 
+/// Where parameters start in their unit, in elements; those of layer 0 stand for every layer's.
+struct Qwen2Places {
+  std::int64_t query = 0, query_bias = 0;
+  std::int64_t key = 0, key_bias = 0;
+  std::int64_t value = 0, value_bias = 0;
+  std::int64_t output = 0;
+  std::int64_t gate = 0, up = 0, down = 0;
+  std::int64_t input_norm = 0, middle_norm = 0;
+  std::int64_t embedding = 0, end_norm = 0;  ///< of the root
+  std::int64_t head = 0;                     ///< the embedding's where it is tied
+};
+Qwen2Places Qwen2PlacesOf(const Qwen2Shape& shape);
+
 /// Elements of a unit's buffer, the filling with them.
 std::int64_t UnitElements(const std::vector<ModelParameter>& parameters, int unit);
 

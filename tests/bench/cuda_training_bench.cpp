@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/training/cuda_backend.h"
-#include "kernels/training/synthetic.h"
+#include "kernels/training/synthetic_model.h"
 
 namespace dlc {
 namespace {
@@ -181,11 +181,10 @@ class Bench {
   void FillWeights() {
     for (std::size_t index = 0; index < parameters_.size(); ++index) {
       const ModelParameter& parameter = parameters_[index];
-      const bool is_norm = parameter.name.find("norm") != std::string::npos;
       const BenchUnit& unit = units_[static_cast<std::size_t>(parameter.unit)];
       Require(
           backend_.FillNormal(unit.master + parameter.unit_offset, SyntheticKey(kBenchSeed, index),
-                              0, parameter.Elements(), is_norm ? 1.0F : 0.0F, kWeightSpread),
+                              0, parameter.Elements(), InitialMean(parameter), kWeightSpread),
           "FillNormal");
     }
     for (const BenchUnit& unit : units_) {
@@ -200,15 +199,7 @@ class Bench {
   std::vector<std::int32_t> Tokens(std::int64_t step) const {
     const std::uint64_t key =
         SyntheticKey(kBenchSeed, kTokenStream + static_cast<std::uint64_t>(step));
-    std::vector<std::int32_t> tokens;
-    for (std::int64_t row = 0; row < shape_.rows; ++row) {
-      for (std::int64_t position = 0; position <= shape_.sequence; ++position) {
-        tokens.push_back(SyntheticToken(key, static_cast<std::uint64_t>(row),
-                                        static_cast<std::uint64_t>(position),
-                                        static_cast<std::uint64_t>(shape_.model.vocabulary)));
-      }
-    }
-    return tokens;
+    return SyntheticTokens(shape_, key);
   }
 
   TrainingBackend& backend_;

@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
-#include "kernels/training/synthetic.h"
+#include "kernels/training/synthetic_model.h"
 #include "kernels/training/training_backend.h"
 
 namespace dlc {
-
-inline bool IsNormWeight(const ModelParameter& parameter) {
-  return parameter.name.find("norm") != std::string::npos;
-}
 
 /// Memory of a backend, given back at the end.
 class BackendMemory {
@@ -82,7 +78,7 @@ inline UnitValues SyntheticWeights(const Qwen2Shape& shape, std::uint64_t seed) 
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     const ModelParameter& parameter = parameters[index];
     const std::uint64_t key = SyntheticKey(seed, index);
-    const float mean = IsNormWeight(parameter) ? 1.0F : 0.0F;
+    const float mean = InitialMean(parameter);
     for (std::int64_t i = 0; i < parameter.Elements(); ++i) {
       const float part = kWeightSpread * SyntheticNormal(key, static_cast<std::uint64_t>(i));
       values[static_cast<std::size_t>(parameter.unit)]
@@ -90,18 +86,6 @@ inline UnitValues SyntheticWeights(const Qwen2Shape& shape, std::uint64_t seed) 
     }
   }
   return values;
-}
-
-inline std::vector<std::int32_t> SyntheticTokens(const TrainingShape& shape, std::uint64_t key) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t row = 0; row < shape.rows; ++row) {
-    for (std::int64_t position = 0; position <= shape.sequence; ++position) {
-      tokens.push_back(SyntheticToken(key, static_cast<std::uint64_t>(row),
-                                      static_cast<std::uint64_t>(position),
-                                      static_cast<std::uint64_t>(shape.model.vocabulary)));
-    }
-  }
-  return tokens;
 }
 
 struct MicroBatchResult {

@@ -58,10 +58,7 @@ NcclIntroduction IntroductionOf(const Result<GpuSide>& side, const RankFacts& me
     mine.error = side.error();
     return mine;
   }
-  const NcclLibrary library = side->api->Describe();
-  mine.version = library.library.version;
-  mine.path = library.library.path;
-  mine.file = library.file.seen() ? library.file.value().ToString() : mine.path;
+  mine.Name(side->api->Describe());
   mine.settings = SharedNcclSettings(NcclSettings(environ, NcclConfigurationFiles()));
   return mine;
 }

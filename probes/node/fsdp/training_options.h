@@ -5,8 +5,9 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "kernels/training/synthetic.h"
+#include "kernels/training/synthetic_model.h"
 #include "kernels/training/training_backend.h"
 
 namespace dlc {
@@ -81,11 +82,9 @@ inline bool MeanIsExact(int ranks) {
   return (ranks & (ranks - 1)) == 0;
 }
 
-/// Rows * (sequence + 1) tokens of one micro-batch.
-std::vector<std::int32_t> MicroBatchTokens(const TrainingOptions& options,
-                                           std::uint64_t micro_batch);
-
-/// What a weight starts at: mean + kWeightSpread * SyntheticNormal.
-float InitialMean(const ModelParameter& parameter);
+inline std::vector<std::int32_t> MicroBatchTokens(const TrainingOptions& options,
+                                                  std::uint64_t micro_batch) {
+  return SyntheticTokens(options.shape, TokenKey(options, micro_batch));
+}
 
 }  // namespace dlc

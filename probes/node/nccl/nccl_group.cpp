@@ -40,6 +40,12 @@ void GiveWay() {
 
 }  // namespace
 
+void NcclIntroduction::Name(const NcclLibrary& library) {
+  version = library.library.version;
+  path = library.library.path;
+  file = library.file.seen() ? library.file.value().ToString() : path;
+}
+
 std::string NcclIntroduction::Pack() const {
   std::string packed;
   for (const std::string& field :

@@ -25,6 +25,8 @@ struct NcclIntroduction {
   std::string settings;  ///< that must be the same on all ranks, "NCCL_ALGO=Ring NCCL_PROTO=LL"
   FabricRank place;      ///< rank and provider are not sent
 
+  /// Of a library that was loaded.
+  void Name(const NcclLibrary& library);
   std::string Pack() const;
   static Result<NcclIntroduction> Unpack(std::string_view packed);
 };

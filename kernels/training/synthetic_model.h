@@ -1,11 +1,21 @@
-#include "probes/node/fsdp/training_options.h"
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/training/synthetic.h"
+#include "kernels/training/training_backend.h"
 
 namespace dlc {
 
-std::vector<std::int32_t> MicroBatchTokens(const TrainingOptions& options,
-                                           std::uint64_t micro_batch) {
-  const TrainingShape& shape = options.shape;
-  const std::uint64_t key = TokenKey(options, micro_batch);
+/// Around which a parameter's weights start: 1 for the norms', else 0.
+inline float InitialMean(const ModelParameter& parameter) {
+  return parameter.name.ends_with("norm.weight") ? 1.0F : 0.0F;
+}
+
+/// Of a micro-batch, as TrainingBackend::Embed takes them: rows * (sequence + 1), by
+/// SyntheticToken.
+inline std::vector<std::int32_t> SyntheticTokens(const TrainingShape& shape, std::uint64_t key) {
   std::vector<std::int32_t> tokens;
   tokens.reserve(static_cast<std::size_t>(shape.rows * (shape.sequence + 1)));
   for (std::int64_t row = 0; row < shape.rows; ++row) {
@@ -16,10 +26,6 @@ std::vector<std::int32_t> MicroBatchTokens(const TrainingOptions& options,
     }
   }
   return tokens;
-}
-
-float InitialMean(const ModelParameter& parameter) {
-  return parameter.name.find("norm.weight") == std::string::npos ? 0.0F : 1.0F;
 }
 
 }  // namespace dlc
