@@ -67,6 +67,7 @@ struct TrainingContext {
   const std::vector<RankResult<FsdpTrainingExperiment>>& results;
   FsdpRunRow exact;
   FsdpRunRow training;
+  std::string elsewhere;  ///< where a rank trained that the policy does not ask for
   Judge judge;
 };
 
@@ -82,6 +83,7 @@ struct ComparedRanks {
   std::int64_t beyond = 0;
   std::string text;
   const Observed<std::vector<FsdpComparison>>* unseen = nullptr;
+  bool nothing = false;  ///< a rank's reference holds no comparison
 };
 
 ComparedRanks Compared(const TrainingContext& context, const FsdpRunRow& row) {
@@ -101,6 +103,7 @@ ComparedRanks Compared(const TrainingContext& context, const FsdpRunRow& row) {
       }
     };
     if (const auto* reference = run->reference.get()) {
+      all.nothing = all.nothing || reference->empty();
       add(*reference);
     } else if (all.unseen == nullptr) {
       all.unseen = &run->reference;
@@ -108,6 +111,21 @@ ComparedRanks Compared(const TrainingContext& context, const FsdpRunRow& row) {
     add(run->own);
   }
   return all;
+}
+
+/// "the policy asks for cuda; rank 1 on pod-1 trained on cpu". Empty: all did as it asks.
+std::string TrainedElsewhere(const RankRun& run,
+                             const std::vector<RankResult<FsdpTrainingExperiment>>& results,
+                             const std::string& backend) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank) {
+    const FsdpTrainingExperiment* seen = results[rank].seen.get();
+    if (seen != nullptr && seen->backend != backend) {
+      return "the policy asks for " + backend + " (fsdp.training.backend); " +
+             RankNames(run, {static_cast<int>(rank)}) + " trained on " +
+             (seen->backend.empty() ? "a backend that it does not name" : seen->backend);
+    }
+  }
+  return "";
 }
 
 /// What is beyond its bound is wrong, however early the run ended.
@@ -120,6 +138,15 @@ void JudgeComparisons(TrainingContext& context, std::string_view rule, const Fsd
   }
   if (all.beyond == 0 && all.unseen != nullptr) {
     context.judge.Unseen(rule, subject, "what the shards must come to", *all.unseen);
+    return;
+  }
+  if (all.beyond == 0 && all.nothing) {
+    context.judge.Unknown(rule, subject,
+                          {"not-looked-at", "a rank compared nothing with the whole model", ""});
+    return;
+  }
+  if (all.beyond == 0 && !context.elsewhere.empty()) {
+    context.judge.Unknown(rule, subject, {"not-looked-at", context.elsewhere, ""});
     return;
   }
   Finding& finding = context.judge.Decide(
@@ -319,8 +346,12 @@ std::vector<Finding> JudgeFsdpTraining(const Observations& observations, const P
   }
   const RankRun& run = observations.fsdp_ranks.value();
   const auto results = ResultsOf(run, &RankObservations::fsdp_training);
-  TrainingContext context{run, results, FsdpRunRowOf(results, "exact", fsdp.training.model),
-                          FsdpRunRowOf(results, "training", fsdp.training.model), std::move(judge)};
+  TrainingContext context{run,
+                          results,
+                          FsdpRunRowOf(results, "exact", fsdp.training.model),
+                          FsdpRunRowOf(results, "training", fsdp.training.model),
+                          TrainedElsewhere(run, results, fsdp.training.backend),
+                          std::move(judge)};
   JudgeComparisons(context, kExact, context.exact);
   JudgeComparisons(context, kUnsharded, context.training);
   JudgeFinite(context);

@@ -132,9 +132,12 @@ struct NcclPolicy {
 struct FsdpTrainingPolicy {
   std::string measure = "with-ranks";  ///< "with-ranks", "no"
   std::string model = "qwen2-tiny";    ///< a preset
-  int rows = 2;                        ///< sequences in a micro-batch
-  int sequence = 64;                   ///< tokens of each
-  int micro_batches = 2;               ///< of each rank and step
+  /// "cpu": float32 over libfabric. "cuda": bfloat16 on the ranks' GPUs, over NCCL; what was
+  /// trained on the other says nothing about it.
+  std::string backend = "cpu";
+  int rows = 2;           ///< sequences in a micro-batch
+  int sequence = 64;      ///< tokens of each
+  int micro_batches = 2;  ///< of each rank and step
   int steps = 3;
   /// Presets to say the time of communication for.
   std::vector<std::string> predict = {"qwen2.5-1.5b"};

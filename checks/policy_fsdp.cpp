@@ -20,6 +20,7 @@ Result<void> ReadTraining(const std::string& file, const DocNode& node, const st
   StrictMap map(file, node, where);
   map.Choice("measure", training.measure, {"with-ranks", "no"});
   map.Choice("model", training.model, PresetNames());
+  map.Choice("backend", training.backend, {"cpu", "cuda"});
   map.Int("rows", training.rows, 1, kMostRows);
   map.Int("sequence", training.sequence, 1, kLongestSequence);
   map.Int("microBatches", training.micro_batches, 1, kMostRepeats);

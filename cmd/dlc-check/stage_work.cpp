@@ -167,7 +167,8 @@ milliseconds FsdpTime(const RankSetup& setup) {
 /// Beside what is computed: opening the fabric.
 constexpr milliseconds kFsdpTraining{90'000};
 
-FsdpTrainingParameters TrainingOf(const FsdpTrainingPolicy& policy) {
+FsdpTrainingParameters TrainingOf(const RankSetup& setup) {
+  const FsdpTrainingPolicy& policy = setup.fsdp.training;
   FsdpTrainingParameters training;
   training.model.name = policy.model;
   training.rows = policy.rows;
@@ -178,6 +179,11 @@ FsdpTrainingParameters TrainingOf(const FsdpTrainingPolicy& policy) {
   training.exact = true;
   training.reference = "auto";
   training.predict = policy.predict;
+  training.backend = policy.backend;
+  if (policy.backend == "cuda") {
+    training.library = setup.nccl_library;
+    training.host_id_per_rank = setup.nccl_host_id_per_rank;
+  }
   return training;
 }
 
@@ -205,8 +211,8 @@ StageWork FsdpWork(const RankSetup& setup) {
   work.steps = {Step("meet", kMeet, setup),
                 Step("fsdp-layout", FsdpTime(setup), setup, FactsToJson(layout))};
   if (setup.fsdp.training.measure != "no") {
-    work.steps.push_back(Step("fsdp-training", FsdpTrainingTime(setup), setup,
-                              FactsToJson(TrainingOf(setup.fsdp.training))));
+    work.steps.push_back(
+        Step("fsdp-training", FsdpTrainingTime(setup), setup, FactsToJson(TrainingOf(setup))));
   }
   return work;
 }

@@ -95,6 +95,31 @@ TEST_CASE("fsdp-training: all that is right passes, at the bound too") {
         "GB per rank, at the bandwidths measured here");
 }
 
+TEST_CASE("fsdp-training: what was trained on the CPU says nothing about GPUs") {
+  Observations o = GoodTrainings(2);
+  TrainingAt(o, 0).backend = "cuda";
+  Policy policy;
+  policy.fsdp.training.backend = "cuda";
+  for (const char* rule : {kExact, kUnsharded}) {
+    const Finding finding = One(Trained(o, policy), rule);
+    CHECK(finding.verdict == Verdict::kUnknown);
+    CHECK(finding.reason.message.find("asks for cuda (fsdp.training.backend); rank 1") !=
+          std::string::npos);
+    CHECK(finding.reason.message.find("trained on cpu") != std::string::npos);
+  }
+  TrainingAt(o, 1).backend = "cuda";
+  CHECK(One(Trained(o, policy), kUnsharded).verdict == Verdict::kPass);
+  CHECK(One(Trained(o), kUnsharded).verdict == Verdict::kUnknown);
+  TrainingAt(o, 1).runs[0].reference.value()[0].error = 1;
+  CHECK(One(Trained(o), kExact).verdict == Verdict::kFail);
+}
+
+TEST_CASE("fsdp-training: a reference that holds no comparison is no pass") {
+  Observations o = GoodTrainings(2);
+  RunAt(o, 1).reference.value().clear();
+  CHECK(One(Trained(o), kUnsharded).verdict == Verdict::kUnknown);
+}
+
 TEST_CASE("fsdp-training: one rank sends nothing") {
   const auto findings = Trained(GoodTrainings(1));
   CHECK(One(findings, kBytes).verdict == Verdict::kNotApplicable);

@@ -18,7 +18,7 @@ TEST_CASE("policy fsdp: every key is read") {
       "  models: [qwen2.5-0.5b]\n"
       "  everyUnit: true\n"
       "  training: {measure: no, model: qwen2.5-0.5b, rows: 3, sequence: 5, microBatches: 7,\n"
-      "             steps: 9, predict: [qwen2-tiny]}\n");
+      "             steps: 9, predict: [qwen2-tiny], backend: cuda}\n");
   REQUIRE_MESSAGE(policy.has_value(), policy.error().message);
   CHECK(policy->fsdp.measure == "required");
   CHECK(policy->fsdp.layouts == std::vector<std::string>{"zero3", "hsdp"});
@@ -30,6 +30,7 @@ TEST_CASE("policy fsdp: every key is read") {
   CHECK(policy->fsdp.training.sequence == 5);
   CHECK(policy->fsdp.training.micro_batches == 7);
   CHECK(policy->fsdp.training.steps == 9);
+  CHECK(policy->fsdp.training.backend == "cuda");
   CHECK(policy->fsdp.training.predict == std::vector<std::string>{"qwen2-tiny"});
 }
 

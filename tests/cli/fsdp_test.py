@@ -56,6 +56,16 @@ class Good(Fsdp):
         self.assertGreater(proof["movedElements"], 14_912_384)  # a layer, and more
         self.assertGreater(proof["fillingElements"], 0)
 
+    def test_training_on_gpus_that_no_rank_has_is_not_looked_at(self):
+        """No GPU is a missing observation, and the CPU is not taken in its place."""
+        report, seen = self.fsdp(INCOMPLETE, 2, TINY + ", training: {backend: cuda}")
+        plan = seen["value"]["ranks"][0]["seen"]["value"]["fsdpTraining"][0]
+        self.assertNotIn("value", plan["seen"])
+        unsharded, = [f for f in report["findings"] if f["rule"] == "fsdp-training/unsharded-model"]
+        self.assertEqual(unsharded["verdict"], "unknown")
+        self.assertIn("libcuda", plan["seen"]["error"]["message"])
+        self.assertEqual({f["verdict"] for f in self.of(report, "right-elements")}, {"pass"})
+
     def test_the_example_passes_and_moves_real_shapes(self):
         example = ROOT / "examples/local/fsdp.yaml"
         report = json.loads(self.run_cli("fsdp", "-c", example, "--no-sign", "--format", "json", "--out", self.dir / "example", expect=OK).stdout)
