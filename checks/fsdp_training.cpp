@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,7 +68,6 @@ struct TrainingContext {
   const std::vector<RankResult<FsdpTrainingExperiment>>& results;
   FsdpRunRow exact;
   FsdpRunRow training;
-  std::string elsewhere;  ///< where a rank trained that the policy does not ask for
   Judge judge;
 };
 
@@ -82,8 +82,7 @@ struct ComparedRanks {
   std::int64_t elements = 0;
   std::int64_t beyond = 0;
   std::string text;
-  const Observed<std::vector<FsdpComparison>>* unseen = nullptr;
-  bool nothing = false;  ///< a rank's reference holds no comparison
+  std::optional<Observed<std::vector<FsdpComparison>>> unseen;
 };
 
 ComparedRanks Compared(const TrainingContext& context, const FsdpRunRow& row) {
@@ -102,30 +101,17 @@ ComparedRanks Compared(const TrainingContext& context, const FsdpRunRow& row) {
         all.text = FsdpComparisonText(context.run, static_cast<int>(rank), *run, some);
       }
     };
-    if (const auto* reference = run->reference.get()) {
-      all.nothing = all.nothing || reference->empty();
+    const auto* reference = run->reference.get();
+    if (reference != nullptr && !reference->empty()) {
       add(*reference);
-    } else if (all.unseen == nullptr) {
-      all.unseen = &run->reference;
+    } else if (!all.unseen) {
+      all.unseen = reference == nullptr
+                       ? run->reference
+                       : NotLookedAt{"a rank compared nothing with the whole model", ""};
     }
     add(run->own);
   }
   return all;
-}
-
-/// "the policy asks for cuda; rank 1 on pod-1 trained on cpu". Empty: all did as it asks.
-std::string TrainedElsewhere(const RankRun& run,
-                             const std::vector<RankResult<FsdpTrainingExperiment>>& results,
-                             const std::string& backend) {
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    const FsdpTrainingExperiment* seen = results[rank].seen.get();
-    if (seen != nullptr && seen->backend != backend) {
-      return "the policy asks for " + backend + " (fsdp.training.backend); " +
-             RankNames(run, {static_cast<int>(rank)}) + " trained on " +
-             (seen->backend.empty() ? "a backend that it does not name" : seen->backend);
-    }
-  }
-  return "";
 }
 
 /// What is beyond its bound is wrong, however early the run ended.
@@ -136,17 +122,8 @@ void JudgeComparisons(TrainingContext& context, std::string_view rule, const Fsd
     context.judge.Unseen(rule, subject, "training (" + row.name + ")", *row.unseen);
     return;
   }
-  if (all.beyond == 0 && all.unseen != nullptr) {
+  if (all.beyond == 0 && all.unseen) {
     context.judge.Unseen(rule, subject, "what the shards must come to", *all.unseen);
-    return;
-  }
-  if (all.beyond == 0 && all.nothing) {
-    context.judge.Unknown(rule, subject,
-                          {"not-looked-at", "a rank compared nothing with the whole model", ""});
-    return;
-  }
-  if (all.beyond == 0 && !context.elsewhere.empty()) {
-    context.judge.Unknown(rule, subject, {"not-looked-at", context.elsewhere, ""});
     return;
   }
   Finding& finding = context.judge.Decide(
@@ -346,12 +323,8 @@ std::vector<Finding> JudgeFsdpTraining(const Observations& observations, const P
   }
   const RankRun& run = observations.fsdp_ranks.value();
   const auto results = ResultsOf(run, &RankObservations::fsdp_training);
-  TrainingContext context{run,
-                          results,
-                          FsdpRunRowOf(results, "exact", fsdp.training.model),
-                          FsdpRunRowOf(results, "training", fsdp.training.model),
-                          TrainedElsewhere(run, results, fsdp.training.backend),
-                          std::move(judge)};
+  TrainingContext context{run, results, FsdpRunRowOf(results, "exact", fsdp.training),
+                          FsdpRunRowOf(results, "training", fsdp.training), std::move(judge)};
   JudgeComparisons(context, kExact, context.exact);
   JudgeComparisons(context, kUnsharded, context.training);
   JudgeFinite(context);

@@ -46,13 +46,19 @@ const FsdpTrainingRun* FsdpRunRow::Any() const {
 }
 
 FsdpRunRow FsdpRunRowOf(const std::vector<RankResult<FsdpTrainingExperiment>>& results,
-                        const std::string& name, const std::string& model) {
+                        const std::string& name, const FsdpTrainingPolicy& policy) {
   FsdpRunRow row{name, {}, {}};
   for (const auto& result : results) {
     const FsdpTrainingExperiment* seen = result.seen.get();
-    const FsdpTrainingRun* run = seen == nullptr ? nullptr : RunNamed(*seen, name, model);
+    const FsdpTrainingRun* run = seen == nullptr ? nullptr : RunNamed(*seen, name, policy.model);
     auto why = seen == nullptr ? std::optional(result.seen) : WhyNotTrained(*seen, run);
     row.by_rank.push_back(why ? nullptr : run);
+    if (!why && seen->backend != policy.backend) {
+      why = NotLookedAt{"the policy asks for " + policy.backend + " (fsdp.training.backend); " +
+                            result.name + " trained on " +
+                            (seen->backend.empty() ? "what it does not name" : seen->backend),
+                        ""};
+    }
     if (why && !row.unseen) {
       row.unseen = std::move(why);
     }

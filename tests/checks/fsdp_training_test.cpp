@@ -107,6 +107,10 @@ TEST_CASE("fsdp-training: what was trained on the CPU says nothing about GPUs") 
           std::string::npos);
     CHECK(finding.reason.message.find("trained on cpu") != std::string::npos);
   }
+  for (const Finding& finding : Trained(o, policy)) {
+    CAPTURE(finding.rule);
+    CHECK(finding.verdict == Verdict::kUnknown);
+  }
   TrainingAt(o, 1).backend = "cuda";
   CHECK(One(Trained(o, policy), kUnsharded).verdict == Verdict::kPass);
   CHECK(One(Trained(o), kUnsharded).verdict == Verdict::kUnknown);
