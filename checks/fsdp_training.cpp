@@ -135,8 +135,9 @@ void JudgeComparisons(TrainingContext& context, std::string_view rule, const Fsd
     finding.actual = finding.reason.message = all.text.empty() ? "nothing was compared" : all.text;
   } else if (finding.verdict == Verdict::kPass) {
     finding.expected = "the same as without shards";
-    finding.actual =
-        std::to_string(all.elements) + " numbers compared on " + Count(row.by_rank.size(), "rank");
+    finding.actual = std::to_string(all.elements) + " numbers compared on " +
+                     Count(row.by_rank.size(), "rank") + ", trained on " +
+                     context.results[0].seen.get()->backend;
   }
   if (context.run.size == 1 && finding.verdict != Verdict::kNotApplicable) {
     finding.notes.emplace_back("one rank: its shard is the whole, and nothing went anywhere");

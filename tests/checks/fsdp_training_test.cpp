@@ -85,6 +85,7 @@ TEST_CASE("fsdp-training: all that is right passes, at the bound too") {
     CAPTURE(finding.reason.message);
     CHECK(finding.verdict == Verdict::kPass);
   }
+  CHECK(One(findings, kUnsharded).actual == "5220 numbers compared on 3 ranks, trained on cpu");
   const auto notes = One(findings, kFinite).notes;
   REQUIRE(notes.size() == 2);
   CHECK(notes[0] ==
