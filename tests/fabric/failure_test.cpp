@@ -71,6 +71,11 @@ std::vector<RankOutcome> RunWithoutCulprit(const std::string& provider, int size
     if (auto warm = all_reduce(Soon()); !warm) {
       return warm.error().message;
     }
+    // A rank's part may be sent for it after its own call is done: who leaves then, leaves in the
+    // middle of the others' first one.
+    if (auto all = exchange.Barrier(Soon()); !all) {
+      return all.error().message;
+    }
     if (exchange.rank() == kCulprit) {
       leave(exchange);
       return "";
