@@ -131,7 +131,8 @@ struct NcclPolicy {
 /// What is trained over shards, beside what is only moved.
 struct FsdpTrainingPolicy {
   std::string measure = "with-ranks";  ///< "with-ranks", "no"
-  std::string model = "qwen2-tiny";    ///< a preset
+  /// A preset, or "workload": the config's workload.modelConfig.
+  std::string model = "qwen2-tiny";
   /// "cpu": float32 over libfabric. "cuda": bfloat16 on the ranks' GPUs, over NCCL; what was
   /// trained on the other says nothing about it.
   std::string backend = "cpu";

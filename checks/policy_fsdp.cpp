@@ -19,7 +19,9 @@ Result<void> ReadTraining(const std::string& file, const DocNode& node, const st
                           FsdpTrainingPolicy& training) {
   StrictMap map(file, node, where);
   map.Choice("measure", training.measure, {"with-ranks", "no"});
-  map.Choice("model", training.model, PresetNames());
+  std::vector<std::string> models = PresetNames();
+  models.emplace_back("workload");
+  map.Choice("model", training.model, models);
   map.Choice("backend", training.backend, {"cpu", "cuda"});
   map.Int("rows", training.rows, 1, kMostRows);
   map.Int("sequence", training.sequence, 1, kLongestSequence);

@@ -309,6 +309,7 @@ Result<void> ConfigReader::WorkloadPart(const DocNode& node) {
   map.Int("steps", workload.steps, 1, kMostSteps);
   Path(map, "code", config_.workload.code);
   Path(map, "config", config_.workload.config);
+  Path(map, "modelConfig", config_.workload.model_config);
   return map.Finish();
 }
 

@@ -106,6 +106,7 @@ struct WorkloadConfig {
   Workload workload;
   ConfigPath code;
   ConfigPath config;
+  ConfigPath model_config;  ///< Hugging Face's config.json
 };
 
 /// `kind: Config`: where and what. Every key that this version knows is read, also for targets

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cmd/dlc-check/model_config.h"
 #include "probes/control/files/cluster_file.h"
 #include "probes/control/files/ray_answers.h"
 #include "probes/control/sha256/sha256.h"
@@ -94,6 +95,18 @@ Result<void> FileFacts::ReadWorkload(const WorkloadConfig& workload) {
       }
     }
   }
+  if (workload.model_config.empty()) {
+    return {};
+  }
+  const auto bytes = Take("model-config", workload.model_config);
+  if (!bytes) {
+    return bytes.error();
+  }
+  auto model = ParseModelConfig(*bytes, workload.model_config.written);
+  if (!model) {
+    return model.error();
+  }
+  workload_model_ = std::move(model).value();
   return {};
 }
 

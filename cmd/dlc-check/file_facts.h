@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cmd/dlc-check/config.h"
 #include "probes/observations/observations.h"
+#include "probes/observations/plan.h"
 #include "probes/observations/result.h"
 #include "reports/report.h"
 
@@ -22,6 +24,8 @@ class FileFacts {
   /// Everything that the config names (it may be null), then `manifests`. kInvalidInput with file
   /// and line.
   Result<void> Read(const Config* config, const std::vector<std::string>& manifests);
+  /// Of workload.modelConfig; absent where the config names none.
+  const std::optional<FsdpModel>& WorkloadModel() const { return workload_model_; }
 
  private:
   /// The bytes, after recording them as an input.
@@ -33,6 +37,7 @@ class FileFacts {
 
   Observations& observations_;
   std::vector<std::string>& notes_;
+  std::optional<FsdpModel> workload_model_;
 };
 
 }  // namespace dlc

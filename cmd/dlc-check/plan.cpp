@@ -347,7 +347,7 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return ray.error();
   }
   plan.ray = std::move(ray).value();
-  auto ranks = MakeRankSetup(given, plan.policy, plan.observations.run);
+  auto ranks = MakeRankSetup(given, plan.policy, plan.observations.run, facts.WorkloadModel());
   if (!ranks) {
     return ranks.error();
   }

@@ -122,7 +122,8 @@ Result<std::string> InitialPolicy(const std::string& instance_type, int nodes) {
              nodes, type->name, type->name, type->gpus, nodes, type->gpu_model) +
          Fabric(*type) + Nccl(*type, nodes) +
          "fsdp:\n  measure: required      # ranks cut, gather and reduce models of Qwen2's "
-         "shapes\n";
+         "shapes\n"
+         "  training: {backend: cuda}   # and train one on their GPUs, over NCCL\n";
 }
 
 }  // namespace dlc

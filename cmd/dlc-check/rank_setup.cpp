@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/transport_demand.h"
+#include "cmd/dlc-check/model_config.h"
 #include "probes/documents/node.h"
 
 namespace dlc {
@@ -90,8 +91,10 @@ void AddNccl(const Policy& policy, RankSetup& setup) {
 
 }  // namespace
 
-Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run) {
+Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run,
+                                const std::optional<FsdpModel>& model) {
   RankSetup setup;
+  setup.workload_model = model;
   setup.run_id = run.id;
   setup.visible_within_seconds = policy.storage.visible_within_seconds;
   setup.gpus = policy.gpu.devices != "no";
@@ -103,6 +106,13 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   }
   const TargetConfig& target = config->target;
   if (target.type.text == "local") {
+    if (policy.fsdp.training.model == kWorkloadModel && !model) {
+      return Error{ErrorCode::kInvalidInput,
+                   config->file +
+                       ": the policy trains the workload's model "
+                       "(fsdp.training.model: workload), and there is none",
+                   "name its config.json: workload: {modelConfig: config.json}"};
+    }
     setup.ranks = std::max(target.ranks, 1);
     setup.checkpoint_path = config->checkpoint_path.path;
     setup.gpu_seconds = config->gpu.seconds;

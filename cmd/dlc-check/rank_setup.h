@@ -8,6 +8,8 @@ namespace dlc {
 
 /// `config` may be null: no ranks then. Errors: a planted fault whose step no selected stage has;
 /// it would not be planted, and a run that says that it was must not look like one that found it.
-Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run);
+/// And a policy that asks for the workload's model where `model` is absent.
+Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run,
+                                const std::optional<FsdpModel>& model);
 
 }  // namespace dlc

@@ -39,6 +39,7 @@ struct RankSetup {
   bool nccl_over_efa = false;            ///< once more with NCCL_NET naming AWS's plugin
   bool nccl_over_tcp = false;            ///< once more over sockets
   FsdpPolicy fsdp;
+  std::optional<FsdpModel> workload_model;  ///< of workload.modelConfig
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   double visible_within_seconds = 0;
 };

@@ -4,7 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "cmd/dlc-check/model_config.h"
 #include "cmd/dlc-check/rank_stage.h"
+#include "kernels/training/qwen2_shape.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
@@ -164,13 +166,15 @@ milliseconds FsdpTime(const RankSetup& setup) {
   return kFsdp + milliseconds(static_cast<int>(seconds * 1000));
 }
 
-/// Beside what is computed: opening the fabric.
-constexpr milliseconds kFsdpTraining{90'000};
-
 FsdpTrainingParameters TrainingOf(const RankSetup& setup) {
   const FsdpTrainingPolicy& policy = setup.fsdp.training;
   FsdpTrainingParameters training;
   training.model.name = policy.model;
+  if (policy.model == kWorkloadModel && setup.workload_model) {
+    training.model = *setup.workload_model;
+  } else if (setup.workload_model) {
+    training.predict_model = *setup.workload_model;
+  }
   training.rows = policy.rows;
   training.sequence = policy.sequence;
   training.micro_batches = policy.micro_batches;
@@ -187,17 +191,42 @@ FsdpTrainingParameters TrainingOf(const RankSetup& setup) {
   return training;
 }
 
+std::int64_t ElementsOf(const FsdpModel& model) {
+  const auto preset = Qwen2Preset(model.name);
+  return ParameterCount(preset ? *preset
+                               : Qwen2Shape{model.hidden, model.layers, model.heads, model.kv_heads,
+                                            model.head_size, model.intermediate, model.vocabulary,
+                                            model.rope_theta, model.rms_epsilon,
+                                            model.tied_embedding});
+}
+
+/// As slow as a backend and what is between ranks can be and still be waited for.
+struct TrainingPace {
+  double operations = 0;  ///< per second, of one rank
+  double bytes = 0;       ///< per second, of all ranks together; 0: they do not count
+  milliseconds start{0};  ///< beside what is computed
+};
+/// Opening the fabric.
+constexpr TrainingPace kCpuPace{1e9, 0, milliseconds{90'000}};
+/// Starting CUDA, hashing and loading NCCL, connecting. A T4 does ten times as many operations;
+/// over a host's sockets ranks that share a GPU move 4e8 bytes/s.
+constexpr TrainingPace kGpuPace{3e12, 1e8, milliseconds{120'000}};
+
 /// Once sharded, and once on each rank for all ranks.
-milliseconds FsdpTrainingTime(const RankSetup& setup) {
-  const FsdpTrainingPolicy& policy = setup.fsdp.training;
-  constexpr double kTinyElements = 140e3;
-  const double elements = policy.model == "qwen2-tiny" ? kTinyElements : kEveryElement;
-  const double tokens = static_cast<double>(policy.rows) * policy.sequence * policy.micro_batches;
-  constexpr double kSlowestOperations = 1e9;  // per second, of one rank
-  const double operations = 6 * elements * (tokens + 1) * policy.steps;
-  const double seconds =
-      std::min(operations * setup.ranks * (setup.ranks + 1) / kSlowestOperations, kMostFsdpSeconds);
-  return kFsdpTraining + milliseconds(static_cast<int>(seconds * 1000));
+milliseconds FsdpTrainingTime(const RankSetup& setup, const FsdpTrainingParameters& training) {
+  const TrainingPace pace = training.backend == "cuda" ? kGpuPace : kCpuPace;
+  const auto elements = static_cast<double>(ElementsOf(training.model));
+  const double tokens =
+      static_cast<double>(training.rows * training.sequence) * training.micro_batches;
+  const double operations = 6 * elements * (tokens + 1) * training.steps;
+  double seconds = operations * setup.ranks * (setup.ranks + 1) / pace.operations;
+  if (pace.bytes > 0 && setup.ranks > 1) {
+    // Gathered twice in two bytes, reduced in four, of each micro-batch; with whole numbers too.
+    constexpr double kBytes = 8;
+    seconds +=
+        2 * kBytes * elements * setup.ranks * training.micro_batches * training.steps / pace.bytes;
+  }
+  return pace.start + milliseconds(static_cast<int>(std::min(seconds, kMostFsdpSeconds) * 1000));
 }
 
 StageWork FsdpWork(const RankSetup& setup) {
@@ -211,8 +240,9 @@ StageWork FsdpWork(const RankSetup& setup) {
   work.steps = {Step("meet", kMeet, setup),
                 Step("fsdp-layout", FsdpTime(setup), setup, FactsToJson(layout))};
   if (setup.fsdp.training.measure != "no") {
+    const FsdpTrainingParameters training = TrainingOf(setup);
     work.steps.push_back(
-        Step("fsdp-training", FsdpTrainingTime(setup), setup, FactsToJson(TrainingOf(setup))));
+        Step("fsdp-training", FsdpTrainingTime(setup, training), setup, FactsToJson(training)));
   }
   return work;
 }

@@ -153,6 +153,8 @@ struct FsdpTrainingParameters {
   std::string reference;
   /// Presets to predict the time of communication for, beside the model itself.
   std::vector<std::string> predict;
+  /// The user's own model, to predict it for as well; without a name: none.
+  FsdpModel predict_model;
 
   bool operator==(const FsdpTrainingParameters&) const = default;
 };

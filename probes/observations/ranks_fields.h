@@ -154,7 +154,8 @@ template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFi
     F<&FsdpTrainingParameters::gradients>("gradients"),
     F<&FsdpTrainingParameters::exact>("exact"),
     F<&FsdpTrainingParameters::reference>("reference"),
-    F<&FsdpTrainingParameters::predict>("predict")}; };
+    F<&FsdpTrainingParameters::predict>("predict"),
+    F<&FsdpTrainingParameters::predict_model>("predictModel")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

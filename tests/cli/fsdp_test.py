@@ -130,6 +130,87 @@ class Training(Fsdp):
         self.assertEqual(self.trained(report, "unsharded-model")["verdict"], "not_applicable")
 
 
+class WorkloadModel(Fsdp):
+    """The user's own config.json."""
+    # As transformers 4 writes it; sizes that nothing divides.
+    MODEL = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "intermediate_size": 100, "vocab_size": 301, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "rope_scaling": None,
+             "tie_word_embeddings": False, "hidden_act": "silu", "use_sliding_window": False, "sliding_window": 32768, "attention_dropout": 0.0,
+             "torch_dtype": "bfloat16"}
+    PARAMETERS = 2 * (48 * 48 + 48 + 2 * (24 * 48 + 24) + 48 * 48 + 3 * 48 * 100 + 2 * 48) + 2 * 301 * 48 + 48
+
+    def config(self, model, policy, ranks=2):
+        self.runs += 1
+        name = f"config{self.runs}.json"
+        self.write(name, model if isinstance(model, str) else json.dumps(model))
+        return self.write(f"w{self.runs}.yaml", f"""apiVersion: dlc-check/v1
+kind: Config
+target: {{type: local, ranks: {ranks}}}
+workload: {{modelConfig: {name}}}
+policy: {{stages: [fsdp], fsdp: {{{TINY}, layouts: [fsdp2], training: {{{policy}}}}}}}
+""")
+
+    def train(self, model, policy, expect=OK):
+        config = self.config(model, policy)
+        out = self.dir / f"wout{self.runs}"
+        done = self.run_cli("fsdp", "-c", config, "--no-sign", "--format", "json", "--out", out, expect=expect)
+        statement = json.loads((out / "evidence.statement.json").read_text())["predicate"]
+        self.statement = out / "evidence.statement.json"
+        return json.loads(done.stdout), statement
+
+    def test_it_is_trained_and_judged(self):
+        newer = {k: v for k, v in self.MODEL.items() if k != "rope_theta"} | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+        hashes = set()
+        for model in (self.MODEL, newer, self.MODEL | {"head_dim": 12}):
+            report, statement = self.train(model, "model: workload, rows: 1, sequence: 16")
+            self.assertEqual({f["verdict"] for f in report["findings"] if f["check"] == "fsdp-training"}, {"pass"})
+            experiment = statement["observations"]["fsdpRanks"]["value"]["ranks"][0]["seen"]["value"]["fsdpTraining"][0]["seen"]["value"]
+            self.assertEqual({(run["model"], run["parameters"]) for run in experiment["runs"]}, {("workload", self.PARAMETERS)})
+            hashes.add(experiment["runs"][1]["hash"])
+            self.assertIn("model-config", [i["role"] for i in statement["observations"]["run"]["inputs"]])
+        self.assertEqual(len(hashes), 1)
+        wider = self.train(self.MODEL | {"head_dim": 14}, "model: workload, rows: 1, sequence: 16")[1]
+        experiment = wider["observations"]["fsdpRanks"]["value"]["ranks"][0]["seen"]["value"]["fsdpTraining"][0]["seen"]["value"]
+        self.assertGreater(experiment["runs"][1]["parameters"], self.PARAMETERS)
+
+    def test_a_policy_for_another_model_sees_nothing(self):
+        self.train(self.MODEL, "model: workload, rows: 1, sequence: 16")
+        other = self.write("other.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp: {models: [qwen2-tiny], layouts: [fsdp2]}\n")
+        report = json.loads(self.run_cli("judge", self.statement, "--policy", other, "--format", "json", expect=INCOMPLETE).stdout)
+        self.assertEqual({f["verdict"] for f in report["findings"] if f["rule"] == "fsdp-training/unsharded-model"}, {"unknown"})
+
+    def test_its_communication_is_told_where_another_is_trained(self):
+        report, _ = self.train(self.MODEL, "rows: 1, sequence: 16")
+        notes = "\n".join(note for f in report["findings"] for note in f.get("notes", []))
+        self.assertIn("communication of a step of workload, with nothing to hide it behind: ", notes)
+
+    def test_what_is_another_computation_is_refused(self):
+        for change, message in [({"model_type": "llama"}, 'model_type: is "llama", and must be "qwen2"'), ({"model_type": None}, "model_type: is missing"),
+                                ({"hidden_size": None}, "hidden_size: is missing"), ({"vocab_size": 0}, "vocab_size: must be a whole number from 1"),
+                                ({"hidden_size": 48.5}, "hidden_size: must be a whole number"), ({"num_key_value_heads": 3}, "does not divide num_attention_heads, 4"),
+                                ({"hidden_size": 50}, "does not divide hidden_size, 50"), ({"head_dim": 7}, "head_dim: must be even"),
+                                ({"rope_scaling": {"type": "yarn"}}, "rope_scaling: only positions"), ({"rope_theta": "1e6"}, "rope_theta: must be a number"),
+                                ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6}}, 'rope_parameters.rope_type: is "yarn"'),
+                                ({"hidden_act": "gelu"}, 'hidden_act: is "gelu"'), ({"use_sliding_window": True}, "use_sliding_window: "),
+                                ({"attention_dropout": 0.1}, "attention_dropout: must be 0"), ({"rms_norm_eps": -1}, "rms_norm_eps: must be a number greater than 0"),
+                                ({"tie_word_embeddings": 1}, "tie_word_embeddings: must be true or false")]:
+            with self.subTest(change=change):
+                config = self.config(self.MODEL | change, "model: workload")
+                done = self.run_cli("fsdp", "-c", config, "--no-sign", "--out", self.dir / "refused", expect=USAGE)
+                self.assertIn(f"config{self.runs}.json: ", done.stderr)
+                self.assertIn(message, done.stderr)
+                self.assertFalse((self.dir / "refused").exists())
+        for text, message in [("[]", "must be an object"), ("{", "config"), ('{"model_type": "qwen2", "model_type": "qwen2"}', "model_type")]:
+            done = self.run_cli("fsdp", "-c", self.config(text, "model: workload"), "--no-sign", "--out", self.dir / "refused", expect=USAGE)
+            self.assertIn(message, done.stderr)
+
+    def test_a_policy_that_asks_for_it_needs_it(self):
+        text = "apiVersion: dlc-check/v1\nkind: Config\ntarget: {type: local, ranks: 1}\npolicy: {fsdp: {training: {model: workload}}}\n"
+        done = self.run_cli("fsdp", "-c", self.write("none.yaml", text), "--no-sign", "--out", self.dir / "none", expect=USAGE)
+        self.assertIn("none.yaml: the policy trains the workload's model", done.stderr)
+        self.assertIn("workload: {modelConfig: config.json}", done.stderr)
+
+
 class Bad(Fsdp):
     def test_a_flipped_bit_fails_and_names_rank_and_place(self):
         for ranks, rank in [(3, 1), (4, 3), (1, 0)]:

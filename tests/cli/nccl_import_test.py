@@ -112,6 +112,7 @@ class PolicyInit(Case):
         self.assertIn("shareOfLineRate: 0.7", calibrated)
         self.assertIn("Calibrated", calibrated)
         self.assertIn("interfacesPerWorkerPod: 32", calibrated)
+        self.assertIn("training: {backend: cuda}", calibrated)
         guess = self.run_cli("policy", "init", "--instance-type", "g6.12xlarge", expect=OK).stdout
         self.assertIn("Uncalibrated", guess)
 

@@ -53,6 +53,9 @@ Result<void> RunAll(const FsdpTrainingParameters& parameters, const TrainingOpti
         PredictStep(name, model, ranks.collectives.Size(), options.shape.gradients, *bandwidth));
   };
   predict(parameters.model.name, options.shape.model);
+  if (!parameters.predict_model.name.empty()) {
+    predict(parameters.predict_model.name, ShapeOf(parameters.predict_model));
+  }
   for (const std::string& name : parameters.predict) {
     if (name != parameters.model.name) {
       predict(name, *Qwen2Preset(name));

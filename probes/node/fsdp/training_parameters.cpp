@@ -18,11 +18,12 @@ constexpr std::int64_t kMostLayers = 1024;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 constexpr int kMostSteps = 1000;
 
-Result<void> CheckModel(const FsdpModel& model) {
+Result<void> CheckModel(const char* where, const FsdpModel& model) {
+  const std::string key = std::string("$.") + where;
   if (model.hidden == 0) {
     return Qwen2Preset(model.name)
                ? Result<void>()
-               : Result<void>(NotToTrain("$.model.name: there is no model '" + model.name + "'",
+               : Result<void>(NotToTrain(key + ".name: there is no model '" + model.name + "'",
                                          kPresetNames));
   }
   const std::array<std::pair<const char*, std::int64_t>, 6> sizes = {
@@ -34,18 +35,18 @@ Result<void> CheckModel(const FsdpModel& model) {
        {"vocabulary", model.vocabulary}}};
   for (const auto& [name, size] : sizes) {
     if (size < 1 || size > kLargestSize) {
-      return NotToTrain(std::string("$.model.") + name + ": must be from 1 to " +
-                        std::to_string(kLargestSize) + ", not " + std::to_string(size));
+      return NotToTrain(key + "." + name + ": must be from 1 to " + std::to_string(kLargestSize) +
+                        ", not " + std::to_string(size));
     }
   }
   if (model.layers < 1 || model.layers > kMostLayers) {
-    return NotToTrain("$.model.layers: must be from 1 to " + std::to_string(kMostLayers));
+    return NotToTrain(key + ".layers: must be from 1 to " + std::to_string(kMostLayers));
   }
   if (model.heads % model.kv_heads != 0 || model.head_size % 2 != 0) {
-    return NotToTrain("$.model: kvHeads must divide heads, and headSize be even");
+    return NotToTrain(key + ": kvHeads must divide heads, and headSize be even");
   }
   if (!(model.rope_theta > 0) || !(model.rms_epsilon > 0)) {
-    return NotToTrain("$.model: ropeTheta and rmsEpsilon must be greater than 0");
+    return NotToTrain(key + ": ropeTheta and rmsEpsilon must be greater than 0");
   }
   return {};
 }
@@ -84,13 +85,18 @@ DataType TypeNamed(const std::string& name, DataType otherwise) {
 
 Result<void> CheckFsdpTraining(const FsdpTrainingParameters& parameters) {
   for (const Result<void>& one :
-       {CheckModel(parameters.model), CheckAmount(parameters),
+       {CheckModel("model", parameters.model), CheckAmount(parameters),
         CheckWord("backend", parameters.backend, {"", "cpu", "cuda"}),
         CheckWord("compute", parameters.compute, {"", "float32", "bfloat16"}),
         CheckWord("gradients", parameters.gradients, {"", "float32", "bfloat16"}),
         CheckWord("reference", parameters.reference, {"auto", "no"})}) {
     if (!one) {
       return one;
+    }
+  }
+  if (!parameters.predict_model.name.empty()) {
+    if (auto good = CheckModel("predictModel", parameters.predict_model); !good) {
+      return good;
     }
   }
   for (const std::string& name : parameters.predict) {
