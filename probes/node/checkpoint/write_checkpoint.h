@@ -66,7 +66,7 @@ CheckpointResult<WrittenCheckpointFile> PublishCheckpoint(const std::string& dir
 CheckpointResult<std::monostate> RemoveCheckpoint(const std::string& directory,
                                                   const CheckpointStrategy& strategy);
 
-/// Removes the steps before `keep` below ROOT, oldest last, whole or not; gives their names.
+/// Removes the steps before `keep` below ROOT, oldest first, whole or not; gives their names.
 /// Refuses (with what OpenCheckpoint says) unless `keep` is a whole checkpoint. A strategy that
 /// cannot remove gives none.
 CheckpointResult<std::vector<std::string>> RemoveOlderCheckpoints(
