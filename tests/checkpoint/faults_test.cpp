@@ -1,4 +1,6 @@
 #include <cerrno>
+#include <cstring>
+#include <tuple>
 
 #include "probes/node/checkpoint/checkpoint_controls.h"
 #include "tests/checkpoint/file_faults.h"
