@@ -1,6 +1,5 @@
 #include <cerrno>
 #include <cstring>
-#include <tuple>
 
 #include "probes/node/checkpoint/checkpoint_controls.h"
 #include "tests/checkpoint/file_faults.h"
@@ -46,20 +45,25 @@ TEST_CASE("checkpoint strategy: a refused rename is in-place, by each errno that
 
 TEST_CASE("checkpoint strategy: what failed is not what lacks") {
   const TemporaryDirectory directory;
-  for (const auto& [call, part, failure, message] :
-       std::vector<std::tuple<std::string, std::string, int, std::string>>{
-           {"rename", "", EIO, "cannot rename "},
-           {"fsync", ".dlc-try", EIO, "cannot fsync "},
-           {"fsync", "", ENOSPC, "cannot fsync "},
-           {"write", ".dlc-try", EDQUOT, "cannot write "},
-           {"open", ".dlc-try", EACCES, "cannot create "},
-           {"close", ".tmp", EIO, "cannot close "}}) {
-    CAPTURE(call);
-    const auto strategy = Try(directory, FailingOn(call, part, failure));
+  struct Row {
+    const char* call;
+    const char* part;
+    int failure;
+    const char* message;
+  };
+  const Row rows[] = {{"rename", "", EIO, "cannot rename "},
+                      {"fsync", ".dlc-try", EIO, "cannot fsync "},
+                      {"fsync", "", ENOSPC, "cannot fsync "},
+                      {"write", ".dlc-try", EDQUOT, "cannot write "},
+                      {"open", ".dlc-try", EACCES, "cannot create "},
+                      {"close", ".tmp", EIO, "cannot close "}};
+  for (const Row& row : rows) {
+    CAPTURE(row.call);
+    const auto strategy = Try(directory, FailingOn(row.call, row.part, row.failure));
     REQUIRE_FALSE(strategy.has_value());
     CHECK(strategy.error().fault == CheckpointFault::kUnavailable);
-    CHECK(strategy.error().message.starts_with(message));
-    CHECK(strategy.error().errno_name == strerrorname_np(failure));
+    CHECK(strategy.error().message.starts_with(row.message));
+    CHECK(strategy.error().errno_name == strerrorname_np(row.failure));
     CHECK(directory.Empty());
   }
 }

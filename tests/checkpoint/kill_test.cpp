@@ -94,6 +94,26 @@ TEST_CASE("checkpoint: killed at any call of a save, the last whole one loads") 
   }
 }
 
+TEST_CASE("checkpoint: a writer that removes the old one first is seen to lose it") {
+  const TemporaryDirectory directory;
+  const SavedModel model = SavedModel::Small(100);
+  REQUIRE(SaveAll(model, directory.Path(), {"run", 1, kRanks}, SmallBlocks()).has_value());
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    int calls = 0;
+    const PlantedFileFaults planted(KillBefore(40, calls));
+    if (RemoveCheckpoint(directory / "step-00000001", {})) {
+      SaveSteps(directory.Path(), {}, 2, 2);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(LatestWhole(directory.Path()) == 0);
+}
+
 /// A rank as a process: writes its file and sends what it has written.
 pid_t StartRank(const std::string& directory, const CheckpointIdentity& identity, int rank,
                 int last, int pipe_fd) {

@@ -75,9 +75,9 @@ TEST_CASE("checkpoint manifest: sealed nonsense is damage") {
                                                          {"\"extra\":{", "\"extra\":{\"x\":1,"},
                                                          {"\"step\":5", "\"step\":5,\"x\":5"},
                                                          {"\"step\":5", "\"step\":5,\"step\":5"}};
-  for (const auto& [from, to] : changes) {
-    CAPTURE(to);
-    const auto parsed = ParseCheckpointManifest(Resealed(text, from, to), "m");
+  for (const auto& change : changes) {
+    CAPTURE(change.second);
+    const auto parsed = ParseCheckpointManifest(Resealed(text, change.first, change.second), "m");
     REQUIRE_FALSE(parsed.has_value());
     CHECK(parsed.error().fault == CheckpointFault::kDamaged);
     CHECK(parsed.error().message.starts_with("m: "));

@@ -192,7 +192,7 @@ constexpr CheckpointFault kFaults[] = {CheckpointFault::kPartial, CheckpointFaul
 
 const std::vector<Damage>& Damages() {
   using Set = const PlantedSet&;
-  static const std::vector<Damage> kDamages = {
+  static const std::vector<Damage> damages = {
       {CheckpointFault::kPartial, false,
        [](PlantedSet& set, Set, Set) { return Remove(set.ManifestPath()); }},
       {CheckpointFault::kPartial, false,
@@ -224,7 +224,7 @@ const std::vector<Damage>& Damages() {
       {CheckpointFault::kMixedRun, true,
        [](PlantedSet& set, Set, Set foreign) { return TakeFrom(foreign, set); }},
   };
-  return kDamages;
+  return damages;
 }
 
 /// The control's verdict after one more way.

@@ -70,8 +70,9 @@ std::optional<CheckpointFailure> CheckpointRows::State::CheckCover() {
               [](const HeldRows& a, const HeldRows& b) { return a.first_row < b.first_row; });
     std::int64_t end = 0;
     int before = -1;
+    const std::string of_tensor = "tensor '" + name + "': ";
     const auto fault = [&](CheckpointFault kind, const std::string& message) {
-      return CheckpointFaultOf(kind, checkpoint.directory, "tensor '" + name + "': " + message);
+      return CheckpointFaultOf(kind, checkpoint.directory, of_tensor + message);
     };
     for (const HeldRows& part : parts) {
       if (part.first_row > end) {
