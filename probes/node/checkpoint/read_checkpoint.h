@@ -56,7 +56,7 @@ struct CheckpointReadOptions {
 /// What came, and from where.
 struct CheckpointReadFacts {
   std::int64_t bytes = 0;
-  double seconds = 0;       ///< from open to the last byte, sink included
+  double seconds = 0;       ///< from the first byte to the last, sink included
   double sink_seconds = 0;  ///< of those in the caller's sink
   bool direct = false;      ///< all blocks but the last came by O_DIRECT
   /// Part of the file's pages in this node's cache before the first read, by mincore(2), after they
