@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -138,8 +139,12 @@ std::vector<std::string> ProcessLauncher::CleanUp(Deadline deadline) {
       std::filesystem::remove_all(directory, failure);
     }
     struct stat info {};
-    if (lstat(directory.c_str(), &info) == 0) {
-      std::string line = directory + " is still there";
+    const bool there = lstat(directory.c_str(), &info) == 0;
+    const int unseen = there || errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+    if (there || unseen != 0) {
+      std::string line =
+          directory + (there ? " is still there"
+                             : std::string(" cannot be looked at: ") + strerrordesc_np(unseen));
       if (failure) {
         line += " (" + failure.message() + ")";
       }

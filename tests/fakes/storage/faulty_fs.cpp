@@ -333,7 +333,8 @@ int Write(const char* path, const char* bytes, size_t size, off_t offset, fuse_f
 }
 
 int Flush(const char* path, fuse_file_info* file) {
-  const bool written = (file->flags & O_ACCMODE) != O_RDONLY;
+  const int flags = fcntl(static_cast<int>(file->fh), F_GETFL);  // file->flags are not told here
+  const bool written = (flags & O_ACCMODE) != O_RDONLY;
   return written && path != nullptr && Here().Strikes("close-enospc", path) ? -ENOSPC : 0;
 }
 
