@@ -26,16 +26,21 @@ def may_make_nodes():
 
 
 class Node:
-    """`network`: a name of `ip netns`; None: the machine's network."""
+    """`network`: a name of `ip netns`; None: the machine's network. With `own_processes` all that was started in it ends with it,
+    daemons too; ranks cannot be in such a one."""
 
-    def __init__(self, case, name, network=None):
-        self.case, self.name, self.network = case, name, network
+    def __init__(self, case, name, network=None, own_processes=False):
+        self.case, self.name, self.network, self.own_processes = case, name, network, own_processes
         inside = ["nsenter", f"--net=/run/netns/{network}"] if network else []
+        processes = ["--pid", "--fork", "--kill-child", "--mount-proc"] if own_processes else []
         # Its namespaces live as long as it; it ends with its standard input.
-        self.holder = subprocess.Popen([*inside, "unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", "echo there; exec cat"],
+        self.holder = subprocess.Popen([*inside, "unshare", "--mount", "--uts", "--propagation", "private", *processes, "sh", "-c", "echo there; exec cat"],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         case.addCleanup(self.leave)
         case.assertEqual(self.holder.stdout.readline(), "there\n")
+        self.pid = self.holder.pid
+        if own_processes:
+            self.pid = int(pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text())
         boot_id = case.dir / f"boot-id-{name}"
         boot_id.write_text(f"{uuid.uuid4()}\n")
         self.run("mount", "--bind", boot_id, "/proc/sys/kernel/random/boot_id")
@@ -48,7 +53,8 @@ class Node:
 
     def enter(self):
         """What a command starts with to run here."""
-        return ["nsenter", "--target", str(self.holder.pid), "--mount", "--uts", *(["--net"] if self.network else [])]
+        more = ["--net"] * bool(self.network) + ["--pid"] * self.own_processes
+        return ["nsenter", "--target", str(self.pid), "--mount", "--uts", *more]
 
     def run(self, *command, check=True):
         done = subprocess.run([*self.enter(), *map(str, command)], capture_output=True, text=True, timeout=60)
@@ -62,6 +68,31 @@ class Node:
 
     def mount_tmpfs(self, path):
         self.run("mount", "-t", "tmpfs", "tmpfs", path)
+
+
+class Network:
+    """Network namespaces on one bridge: the first has the bridge and 10.214.0.1, the others 10.214.0.2 and so on."""
+
+    def __init__(self, case, size):
+        self.names = [f"dlc-{number}-{os.getpid()}" for number in range(size)]
+        self.addresses = [f"10.214.0.{number + 1}" for number in range(size)]
+        first = self.names[0]
+        for name in self.names:
+            self._ip("netns", "add", name)
+            case.addCleanup(subprocess.run, ["ip", "netns", "del", name])
+            self._ip("-n", name, "link", "set", "lo", "up")
+        self._ip("-n", first, "link", "add", "bridge", "type", "bridge")
+        self._ip("-n", first, "address", "add", f"{self.addresses[0]}/24", "dev", "bridge")
+        self._ip("-n", first, "link", "set", "bridge", "up")
+        for number, name in enumerate(self.names[1:], 1):
+            self._ip("link", "add", f"to{number}", "netns", first, "type", "veth", "peer", "name", "net", "netns", name)
+            self._ip("-n", first, "link", "set", f"to{number}", "master", "bridge", "up")
+            self._ip("-n", name, "address", "add", f"{self.addresses[number]}/24", "dev", "net")
+            self._ip("-n", name, "link", "set", "net", "up")
+
+    @staticmethod
+    def _ip(*arguments):
+        subprocess.run(["ip", *arguments], check=True)
 
 
 class Programs:
