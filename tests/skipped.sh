@@ -21,6 +21,7 @@ else
   pkg-config --exists fuse3 2>/dev/null || echo "  - a checkpoint path with faults: no libfuse 3 to build tests/fakes/storage with"
   [[ -n $(command -v glusterd) ]] || echo "  - a checkpoint path on a network file system: no GlusterFS (glusterfs-server)"
 fi
+[[ -e /dev/loop-control ]] || echo "  - a checkpoint path on an ext4 of its own: no loop devices"
 for major in 2 3; do
   [[ -x $cosign/$major/cosign ]] || echo "  - cosign $major on our evidence: tests/fetch_cosign.sh could not fetch it"
 done

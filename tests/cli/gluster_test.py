@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from harness import FAILED, INCOMPLETE, LEFTOVERS, OK, Case
+from harness import FAILED, INCOMPLETE, OK, Case
 from nodes import Network, Node, Programs, may_make_nodes
 
 SKIPPED = 77
@@ -40,6 +40,16 @@ class Server:
 
     def kill_brick(self, number):
         self.node.run("sh", "-c", f"kill -KILL $(cat /run/gluster/vols/{VOLUME}/*-{number}.pid)")
+
+    def kill_the_first_brick_that_is_given(self, pattern):
+        """As soon as one has such a file; a process to wait for."""
+        script = f"""set -- {self.bricks}/*/{pattern}
+            until [ -e "$1" ]; do set -- {self.bricks}/*/{pattern}; done
+            brick=${{1#{self.bricks}/}}
+            kill -KILL $(cat /run/gluster/vols/{VOLUME}/*-${{brick%%/*}}.pid)"""
+        killer = self.node.start("timeout", str(2 * PATIENCE), "sh", "-c", script, stderr=subprocess.PIPE)
+        self.case.addCleanup(killer.communicate)
+        return killer
 
     def start_bricks(self):
         self.gluster("volume", "start", VOLUME, "force")
@@ -140,16 +150,9 @@ class Gluster(Case):
         self.assertTrue(any("ENOTCONN" in finding["reason"]["message"] for finding in failed), failed)
 
     def test_a_brick_lost_in_the_middle_is_no_pass(self):
-        process = subprocess.Popen(self.command(4), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
-        said = ""
-        while "step-started storage-speed" not in said:
-            line = process.stderr.readline()
-            self.assertTrue(line, f"the step did not start: {said}")
-            said += line
-        self.server.kill_brick(2)
-        out, err = process.communicate(timeout=self.patience)
-        self.assertIn(process.returncode, (FAILED, INCOMPLETE), out + said + err)
-        table = self.table(out)
+        killer = self.server.kill_the_first_brick_that_is_given(".dlc-check-*/speed-*")
+        table, done = self.checkpoint(4, FAILED, INCOMPLETE)
+        self.assertEqual(killer.wait(timeout=PATIENCE), 0)
         self.assertEqual(self.verdicts(table, "storage-shared/file-operations"), {"pass"})
         bad = [finding for finding in table["storage-speed/transfers-complete"] if finding["verdict"] != "pass"]
         self.assertTrue(bad)
@@ -157,7 +160,7 @@ class Gluster(Case):
         # What the lost brick keeps is there again with it, and was told.
         self.server.start_bricks()
         if self.server.left():
-            self.assertIn("left behind", err)
+            self.assertIn("left behind", done.stderr)
 
 
 def why_not():
