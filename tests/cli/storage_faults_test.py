@@ -8,11 +8,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
 
-from harness import FAILED, LEFTOVERS, OK, Case
+from harness import FAILED, INCOMPLETE, LEFTOVERS, OK, Case
 from nodes import FaultyMount, Node, Programs, may_make_nodes
 
 OPERATIONS = "storage-shared/file-operations"
@@ -141,6 +142,34 @@ class StorageFaults(Case):
         for number, fault in enumerate(FAULTS):
             with self.subTest(fault=fault.name or fault.kind):
                 self.check(number, fault)
+
+    def test_a_file_system_that_does_not_answer_ends_by_deadline(self):
+        for name, silent in (("a", 0), ("b", 1)):  # dlc-check itself is on a
+            with self.subTest(node=name):
+                config = self.config.read_text().replace("ranks: 2", "ranks: 2, timeoutSeconds: 3")
+                config = self.write(f"silent-{name}.yaml", config)
+                mounts = [FaultyMount(node, self.backing[0], self.shared) for node in self.nodes]
+                process = subprocess.Popen(self.programs.command("checkpoint", "-c", config, "--no-sign", "--format", "json", "--out", self.dir / f"silent-{name}"),
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
+                said = ""
+                while "step-started storage-shared" not in said:
+                    line = process.stderr.readline()
+                    self.assertTrue(line, said)
+                    said += line
+                mounts[silent].process.send_signal(signal.SIGSTOP)
+                try:
+                    out, err = process.communicate(timeout=self.patience)
+                finally:
+                    mounts[silent].process.send_signal(signal.SIGCONT)
+                self.assertEqual(process.returncode, INCOMPLETE, out + said + err)
+                unknown = [finding for finding in json.loads(out)["findings"] if finding["rule"] == VISIBLE and finding["verdict"] == "unknown"]
+                self.assertRegex(told(unknown[0]), r"in time|before its deadline")
+                # Whoever waits there can say no more; what there is to say of the directory is said all the same.
+                self.assertRegex(err, rf"left behind: rank {silent} on {name}: .*deadline")
+                if silent == 0:
+                    self.assertRegex(err, r"left behind: \S+ cannot be looked at: Connection timed out")
+                for mount in mounts:
+                    mount.unmount()
 
     def test_every_fault_that_can_be_planted_is_looked_for(self):
         listed = subprocess.run([os.environ["DLC_FAULTY_FS"], "--list"], capture_output=True, text=True, check=True).stdout
