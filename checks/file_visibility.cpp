@@ -90,6 +90,20 @@ Texts FailedPairs(const Context& context, const std::vector<Pair>& pairs) {
   return {failed.begin(), failed.end()};
 }
 
+/// The ranks that wrote nothing, if that is all there is to see: it says nothing of who shares
+/// what.
+std::vector<int> Silent(const std::vector<Pair>& pairs) {
+  std::set<int> silent;
+  for (const Pair& pair : pairs) {
+    if (pair.file->state == "not-written") {
+      silent.insert(pair.file->rank);
+    } else if (pair.file->state != "same") {
+      return {};
+    }
+  }
+  return {silent.begin(), silent.end()};
+}
+
 /// Names who stands apart; the pairs are remarks.
 void WordApart(const Context& context, const std::vector<Pair>& pairs, const Texts& failed,
                Finding& finding) {
@@ -106,6 +120,10 @@ void WordApart(const Context& context, const std::vector<Pair>& pairs, const Tex
   finding.actual += RankNames(context.run, groups.front());
   if (groups.size() == 1) {
     finding.actual = failed.front();
+  }
+  if (const std::vector<int> silent = Silent(pairs); !silent.empty()) {
+    finding.actual = RankNames(context.run, silent) + " wrote no file";
+    finding.hint = "storage-shared/file-operations says what failed there before";
   }
   finding.reason.message = finding.actual;
   for (std::size_t i = 0; i < failed.size() && i < kRemarks; ++i) {

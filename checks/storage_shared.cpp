@@ -84,7 +84,12 @@ constexpr Rule kRules[] = {
 using Context = SharedStorage;
 using Texts = std::vector<std::string>;
 
-std::string OperationHint(const StorageShared& seen, const std::string& error) {
+std::string OperationHint(const StorageShared& seen, const FileOperation& broken) {
+  const std::string& error = broken.error;
+  if (error == "wrong-data") {
+    return "what was written does not come back: no checkpoint is safe here; look at the file "
+           "server, the client's cache and the disks";
+  }
   if (error == "ENOSPC") {
     return "the file system is full (bytes or inodes): free some space";
   }
@@ -96,10 +101,18 @@ std::string OperationHint(const StorageShared& seen, const std::string& error) {
     return "the path is mounted read-only: look at readOnly in volumeMounts and at the volume's "
            "access mode";
   }
+  if (error == "EPERM" && (broken.name == "replace" || broken.name == "delete")) {
+    return "files can be made and not replaced or deleted, as in object stores mounted as "
+           "directories: mount it with the rights to, or use a real shared file system";
+  }
   if (error == "EACCES" || error == "EPERM") {
     return "uid " + std::to_string(seen.uid) + " may not write in a directory of uid " +
            std::to_string(seen.directory_uid) +
            ": set securityContext.fsGroup, or use an access point with that uid";
+  }
+  if (error == "ENOENT" && broken.name != "create-directory") {
+    return "a name that was just made is not there: the file system loses names, or another "
+           "program deletes them";
   }
   if (error == "ENOENT") {
     return "there is no such directory here: is the volume mounted in this pod?";
@@ -157,8 +170,14 @@ void JudgeOperations(Context& context, const RankResult<StorageShared>& result) 
   if (finding.verdict == Verdict::kFail) {
     finding.actual = broken == nullptr ? missing.front() + " was not tried" : finding.actual;
     finding.reason.message = finding.actual;
-    const std::string hint = broken == nullptr ? "" : OperationHint(seen, broken->error);
+    const std::string hint = broken == nullptr ? "" : OperationHint(seen, *broken);
     finding.hint = hint.empty() ? finding.hint : hint;
+  }
+  for (const FileOperation& operation : seen.operations) {
+    if (operation.error.empty() && !operation.detail.empty()) {
+      finding.notes.push_back(operation.name + ": " + operation.detail +
+                              "; what does not write the rest itself loses it");
+    }
   }
 }
 

@@ -45,6 +45,7 @@ OWNERS = {
     "nlohmann/": ["probes", "reports", "cmd"],
     "fmt/": ["reports", "cmd/dlc-check"],
     "doctest/": [],
+    "fuse": [],
 }
 SUFFIXES = (".h", ".cpp", ".cu", ".cuh", ".in")
 OURS = ("cmd/", "checks/", "probes/", "kernels/", "reports/")

@@ -15,6 +15,13 @@ if ip netns add "$probe" 2>/dev/null; then
 else
   echo "  - ranks of two hosts, and a cut link between them: no right to make network namespaces (ip netns)"
 fi
+if [[ $EUID != 0 || ! -w /dev/fuse ]] || ! unshare -m true 2>/dev/null; then
+  echo "  - a checkpoint path with faults or on GlusterFS: no right to mount FUSE file systems (root and /dev/fuse)"
+else
+  pkg-config --exists fuse3 2>/dev/null || echo "  - a checkpoint path with faults: no libfuse 3 to build tests/fakes/storage with"
+  [[ -n $(command -v glusterd) ]] || echo "  - a checkpoint path on a network file system: no GlusterFS (glusterfs-server)"
+fi
+[[ -e /dev/loop-control ]] || echo "  - a checkpoint path on an ext4 of its own: no loop devices"
 for major in 2 3; do
   [[ -x $cosign/$major/cosign ]] || echo "  - cosign $major on our evidence: tests/fetch_cosign.sh could not fetch it"
 done

@@ -95,6 +95,12 @@ TEST_CASE("storage-shared: other bytes and unwritten files are told apart") {
   PeerAt(o, 1, 0).state = PeerAt(o, 2, 0).state = "not-written";
   finding = One(Look(o), "storage-shared/files-visible");
   CHECK(finding.notes == std::vector<std::string>{"rank 0 on pod-0 wrote no file"});
+  // Who shares what cannot be told of a file that is not there.
+  CHECK(finding.actual == "rank 0 on pod-0 wrote no file");
+  CHECK(finding.hint.find("file-operations") != std::string::npos);
+  PeerAt(o, 1, 2).state = "absent";
+  finding = One(Look(o), "storage-shared/files-visible");
+  CHECK(finding.actual.find("stand") != std::string::npos);
 }
 
 TEST_CASE("storage-shared: a lost rank is unknown, unless a failure was seen anyway") {
@@ -146,7 +152,7 @@ TEST_CASE("storage-shared: a failed operation is named with its errno and a fitt
                       {"EROFS", "read-only"},
                       {"EACCES", "uid 1000 may not write"},
                       {"EPERM", "fsGroup"},
-                      {"ENOENT", "no such directory"},
+                      {"ENOENT", "loses names"},
                       {"ESTALE", "stale"},
                       {"ENOTSUP", "object stores"},
                       {"EIO", "choose another path"}};
@@ -161,6 +167,40 @@ TEST_CASE("storage-shared: a failed operation is named with its errno and a fitt
     CHECK(finding.actual == std::string("write: ") + row.error + " (text)");
     CHECK(finding.hint.find(row.hint) != std::string::npos);
   }
+}
+
+TEST_CASE("storage-shared: the hint goes by the operation too") {
+  struct Row {
+    const char* operation;
+    const char* error;
+    const char* hint;
+  };
+  const Row rows[] = {{"create-directory", "ENOENT", "no such directory"},
+                      {"read-back", "ENOENT", "loses names"},
+                      {"read-back", "wrong-data", "does not come back"},
+                      {"create-exclusive", "EPERM", "fsGroup"},
+                      {"replace", "EPERM", "object stores"},
+                      {"delete", "EPERM", "object stores"}};
+  for (const Row& row : rows) {
+    CAPTURE(row.operation);
+    Observations o = GoodRun({"a", "b"});
+    for (FileOperation& operation : SharedAt(o, 1).operations) {
+      operation.error = operation.name == row.operation ? row.error : "";
+    }
+    const Finding finding = OfRule(Look(o), "storage-shared/file-operations")[1];
+    CHECK(finding.verdict == Verdict::kFail);
+    CHECK(finding.hint.find(row.hint) != std::string::npos);
+  }
+}
+
+TEST_CASE("storage-shared: what is worth telling of an operation that worked is a note") {
+  Observations o = GoodRun({"a", "b"});
+  SharedAt(o, 0).operations[3].detail = "short write, 5000 of 65536 bytes";
+  const auto findings = OfRule(Look(o), "storage-shared/file-operations");
+  CHECK(findings[0].verdict == Verdict::kPass);
+  REQUIRE(findings[0].notes.size() == 1);
+  CHECK(findings[0].notes[0].starts_with("write: short write, 5000 of 65536 bytes"));
+  CHECK(findings[1].notes.empty());
 }
 
 TEST_CASE("storage-shared: operations that were not tried are no pass") {

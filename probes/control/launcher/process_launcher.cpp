@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -23,6 +25,34 @@ using std::chrono::milliseconds;
 
 /// Between looks at `interrupted` and at who has ended.
 constexpr milliseconds kLook{50};
+
+/// 0: something is there; else the errno of the look, ETIMEDOUT for a file system that does not
+/// answer. In a process of its own: whoever waits for such a one cannot go on.
+int LookAt(const std::string& file, Deadline deadline) {
+  constexpr int kPauseMs = 5;
+  constexpr milliseconds kLeast{2'000};  // the ranks' end may have used up all of the deadline
+  deadline = Deadline::After(std::max(deadline.Remaining(), kLeast));
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return errno;
+  }
+  if (pid == 0) {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      close(fd);  // nobody shall wait for our output's end because of it
+    }
+    struct stat info {};
+    _exit(lstat(file.c_str(), &info) == 0 ? 0 : errno);
+  }
+  int status = 0;
+  while (waitpid(pid, &status, WNOHANG) == 0) {
+    if (deadline.Passed()) {
+      kill(pid, SIGKILL);  // and not waited for: it may never die
+      return ETIMEDOUT;
+    }
+    poll(nullptr, 0, kPauseMs);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
 
 }  // namespace
 
@@ -134,12 +164,15 @@ std::vector<std::string> ProcessLauncher::CleanUp(Deadline deadline) {
     const bool ours =
         std::filesystem::path(directory).filename() == ".dlc-check-" + request_.plan.run_id;
     std::error_code failure;
-    if (died_hard && ours) {
+    int seen = LookAt(directory, deadline);
+    if (seen == 0 && died_hard && ours) {
       std::filesystem::remove_all(directory, failure);
+      seen = LookAt(directory, deadline);
     }
-    struct stat info {};
-    if (lstat(directory.c_str(), &info) == 0) {
-      std::string line = directory + " is still there";
+    if (seen != ENOENT && seen != ENOTDIR) {
+      std::string line =
+          directory + (seen == 0 ? " is still there"
+                                 : std::string(" cannot be looked at: ") + strerrordesc_np(seen));
       if (failure) {
         line += " (" + failure.message() + ")";
       }

@@ -34,7 +34,10 @@ std::vector<std::string> RemoveRunDirectory(const std::string& directory) {
     }
     poll(nullptr, 0, kPauseMs);
   }
-  const char* name = failure ? strerrorname_np(failure.value()) : nullptr;
+  // EPERM for a file may mean that it is a directory; remove_all tries that, and fails with
+  // ENOTDIR.
+  const int reason = failure.value() == ENOTDIR ? EPERM : failure.value();
+  const char* name = failure ? strerrorname_np(reason) : nullptr;
   return {directory + ": " + (name != nullptr ? name : "still there")};
 }
 

@@ -26,22 +26,42 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kTrialBytes = 65'536;
+constexpr int kWrongData = EBADMSG;  // "wrong-data" in the observation
 
-std::string ErrnoName(int failure) {
+std::string ErrorName(int failure) {
+  if (failure == kWrongData) {
+    return "wrong-data";
+  }
   const char* name = strerrorname_np(failure);
   return name != nullptr ? name : "errno " + std::to_string(failure);
 }
 
-/// Each gives 0 or an errno.
-int WriteAll(int fd, std::string_view bytes) {
+/// Each gives 0 or an errno; `said` is what is worth telling even when it worked.
+int WriteAll(int fd, std::string_view bytes, std::string& said) {
+  const std::size_t all = bytes.size();
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) {
       return errno;
     }
     bytes.remove_prefix(written > 0 ? static_cast<std::size_t>(written) : 0);
+    if (written >= 0 && !bytes.empty() && said.empty()) {
+      said = "short write, " + std::to_string(written) + " of " + std::to_string(all) + " bytes";
+    }
   }
   return 0;
+}
+
+std::string Difference(std::string_view read, std::string_view written) {
+  if (read.size() < written.size()) {
+    return std::to_string(read.size()) + " bytes read of " + std::to_string(written.size()) +
+           " written";
+  }
+  const auto at = std::mismatch(written.begin(), written.end(), read.begin()).first;
+  return at == written.end()
+             ? "more bytes read than the " + std::to_string(written.size()) + " written"
+             : "byte " + std::to_string(at - written.begin()) + " of " +
+                   std::to_string(written.size()) + " reads other than it was written";
 }
 
 int ReadWhole(const std::string& file, std::size_t limit, std::string& out) {
@@ -115,8 +135,8 @@ int MakeDirectory(const std::string& name) {
 /// A file of ours, written and renamed as a checkpoint's is.
 class TrialFile {
  public:
-  explicit TrialFile(std::string home)
-      : home_(std::move(home)), draft_(home_ + "/draft"), final_(home_ + "/final") {}
+  TrialFile(std::string home, std::string& said)
+      : home_(std::move(home)), draft_(home_ + "/draft"), final_(home_ + "/final"), said_(said) {}
 
   int MakeHome() const { return MakeDirectory(home_); }
   int Create() {
@@ -127,7 +147,7 @@ class TrialFile {
     const UniqueFd again(OpenNew());
     return again ? ENOTSUP : OrErrno(errno == EEXIST);
   }
-  int Write(const std::string& content) { return WriteAll(fd_.get(), content); }
+  int Write(const std::string& content) { return WriteAll(fd_.get(), content, said_); }
   /// 0 in `uid` when it fails.
   int Owner(std::int64_t& uid) const {
     struct stat info {};
@@ -143,7 +163,11 @@ class TrialFile {
   int Holds(const std::string& expected) const {
     std::string content;
     const int failure = ReadWhole(final_, kTrialBytes, content);
-    return FirstFailure(failure, [&] { return content == expected ? 0 : EIO; });
+    if (content == expected || (failure != 0 && failure != EFBIG)) {
+      return failure;
+    }
+    said_ = Difference(content, expected);
+    return kWrongData;
   }
   int Replace(const std::string& content) {
     return FirstFailure(
@@ -165,6 +189,7 @@ class TrialFile {
   std::string home_;
   std::string draft_;
   std::string final_;
+  std::string& said_;
   UniqueFd fd_;
 };
 
@@ -208,14 +233,18 @@ class SharedProbe {
   const Progress& progress_;
   std::string directory_;
   std::string nonce_;
+  std::string said_;  ///< by the operation that is tried
   StorageShared seen_;
 };
 
 bool SharedProbe::Try(const char* name, const std::function<int()>& operation) {
   progress_.Say(std::string(name) + " in " + parameters_.path);
+  said_.clear();
   const int failure = operation();
+  // A write that came short and then failed: why it failed is what counts.
+  const bool described = failure == 0 || failure == kWrongData;
   seen_.operations.push_back(
-      {name, failure == 0 ? "" : ErrnoName(failure), failure == 0 ? "" : strerrordesc_np(failure)});
+      {name, failure == 0 ? "" : ErrorName(failure), described ? said_ : strerrordesc_np(failure)});
   return failure == 0;
 }
 
@@ -238,7 +267,7 @@ void SharedProbe::Look() {
 bool SharedProbe::TryOperations() {
   const std::string first(kTrialBytes, 'a');
   const std::string second(kTrialBytes, 'b');
-  TrialFile trial(directory_ + "/rank-" + std::to_string(exchange_.rank()));
+  TrialFile trial(directory_ + "/rank-" + std::to_string(exchange_.rank()), said_);
   return Try("create-directory",
              [&] {
                return FirstFailure(MakeDirectory(directory_), [&] { return trial.MakeHome(); });
@@ -270,7 +299,7 @@ bool SharedProbe::WriteNonce() {
     const std::string file = FileOf(exchange_.rank());
     const std::string draft = file + ".draft";
     UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    int failure = fd ? WriteAll(fd.get(), content) : errno;
+    int failure = fd ? WriteAll(fd.get(), content, said_) : errno;
     failure = failure != 0 ? failure : fsync(fd.get()) == 0 ? 0 : errno;
     if (fd && close(fd.Release()) != 0 && failure == 0) {
       failure = errno;
@@ -313,7 +342,7 @@ bool SharedProbe::ReadPeer(PeerFile& peer, const Card& card,
   ++peer.attempts;
   peer.seconds = std::chrono::duration<double>(Deadline::Clock::now() - start).count();
   peer.stale_handles += failure == ESTALE ? 1 : 0;
-  peer.error = failure == 0 ? "" : ErrnoName(failure);
+  peer.error = failure == 0 ? "" : ErrorName(failure);
   peer.state = failure == ENOENT ? "absent" : failure != 0 ? "error" : "different";
   if (failure != 0 || content != card.nonce) {
     return false;
@@ -321,7 +350,7 @@ bool SharedProbe::ReadPeer(PeerFile& peer, const Card& card,
   peer.state = "same";
   const UniqueFd again(
       open(FileOf(peer.rank).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  peer.exclusive_create = again ? "allowed" : errno == EEXIST ? "refused" : ErrnoName(errno);
+  peer.exclusive_create = again ? "allowed" : errno == EEXIST ? "refused" : ErrorName(errno);
   return true;
 }
 
