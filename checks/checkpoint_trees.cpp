@@ -99,19 +99,18 @@ void JudgeContent(const Results& results, const Subject& subject, Judge& judge) 
                                     names, "", "observation:checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
     finding.expected = "all read the same bytes under one name";
-    finding.actual = "two file systems: " + NameSome(names) +
-                     (names.size() == 1 ? " differs" : " differ") + " from " +
-                     results.front().name + "'s for another";
+    finding.actual = "two file systems: " + NameSome(names) + (names.size() == 1 ? " is" : " are") +
+                     " not the same for all";
     finding.reason.message = finding.actual;
   }
 }
 
-}  // namespace
-
 void JudgeTreeResults(const TreeResults& results, int workers, Judge& judge) {
-  const std::string path =
-      results.size() == 1 ? results.front().seen.value().path : "checkpoint directory";
-  const Subject subject{"run", path};
+  const std::string& path = results.front().seen.value().path;
+  const bool one_path = std::all_of(results.begin(), results.end(), [&](const auto& result) {
+    return result.seen.value().path == path;
+  });
+  const Subject subject{"run", one_path ? path : "checkpoint directory"};
   if (results.size() < 2) {
     for (const std::string_view rule : {kTreeSameFiles, kTreeSameContent}) {
       judge.NotApplicable(rule, subject, "there is no second look to compare with");
@@ -123,6 +122,8 @@ void JudgeTreeResults(const TreeResults& results, int workers, Judge& judge) {
   JudgeTreeComplete(results, workers, subject, judge);
   JudgeMetadataLast(results, judge);
 }
+
+}  // namespace
 
 void JudgeCheckpointTrees(const RankRun& run, int workers, Judge& judge) {
   const TreeResults results = ResultsOf(run, &RankObservations::checkpoint_tree);
