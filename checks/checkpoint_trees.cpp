@@ -11,16 +11,21 @@
 namespace dlc {
 namespace {
 
-using Results = std::vector<RankResult<CheckpointTree>>;
+using Results = TreeResults;
 using Texts = std::vector<std::string>;
+
+/// With the directory below the path: two ranks may each find another checkpoint the newest.
+std::string NameBelow(const CheckpointTree& tree, const std::string& name) {
+  return tree.directory.empty() ? name : tree.directory + "/" + name;
+}
 
 std::set<std::string> NamesIn(const CheckpointTree& tree) {
   std::set<std::string> names;
   for (const ShardFile& shard : tree.shards) {
-    names.insert(shard.name);
+    names.insert(NameBelow(tree, shard.name));
   }
   if (tree.has_metadata) {
-    names.insert(".metadata");
+    names.insert(NameBelow(tree, MetadataName(tree)));
   }
   return names;
 }
@@ -36,19 +41,25 @@ void JudgeNames(const Results& results, const Subject& subject, Judge& judge) {
     std::erase_if(common, [&](const std::string& name) { return names.count(name) == 0; });
     counts += (counts.empty() ? "" : "; ") + result.name + " sees " +
               std::to_string(result.seen.value().shards.size()) + " shards" +
-              (result.seen.value().has_metadata ? " and .metadata" : "");
+              (result.seen.value().has_metadata ? " and " + MetadataName(result.seen.value()) : "");
   }
   Texts missing;
   std::set_difference(all.begin(), all.end(), common.begin(), common.end(),
                       std::back_inserter(missing));
-  const bool disjoint = common.empty() && !all.empty();
+  const bool disjoint = common.empty();
+  // Two looks at nothing are not the same files.
+  if (all.empty()) {
+    judge.Unknown(kTreeSameFiles, subject,
+                  {"not-found", "no file of a sharded checkpoint was seen", ""});
+    return;
+  }
   Finding& finding = judge.Decide(kTreeSameFiles, subject,
-                                  {{"files that only some ranks see", Op::kSubset, Texts{}, missing,
-                                    "", "observation:checkpoint_ranks.checkpoint_tree"}});
+                                  {{"files that only some see", Op::kSubset, Texts{}, missing, "",
+                                    "observation:checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
-    finding.expected = "every rank sees the same files";
-    finding.actual = (disjoint ? "node-local: no file is seen by all ranks; "
-                               : "only some ranks see " + NameSome(missing) + "; ") +
+    finding.expected = "all see the same files";
+    finding.actual = (disjoint ? "node-local: no file is seen by all; "
+                               : "only some see " + NameSome(missing) + "; ") +
                      counts;
     finding.reason.message = finding.actual;
   }
@@ -58,72 +69,64 @@ void JudgeNames(const Results& results, const Subject& subject, Judge& judge) {
 void JudgeContent(const Results& results, const Subject& subject, Judge& judge) {
   std::map<std::string, std::pair<std::int64_t, std::string>> first;
   std::set<std::string> differing;
+  int compared = 0;
   const auto compare = [&](const std::string& name, std::int64_t size, const Digest& digest) {
     const std::pair<std::int64_t, std::string> content{size, digest.hex};
-    if (!first.emplace(name, content).second && first[name] != content) {
-      differing.insert(name);
+    if (!first.emplace(name, content).second) {
+      ++compared;
+      if (first[name] != content) {
+        differing.insert(name);
+      }
     }
   };
   for (const auto& result : results) {
     const CheckpointTree& tree = result.seen.value();
     for (const ShardFile& shard : tree.shards) {
-      compare(shard.name, shard.size_bytes, shard.digest);
+      compare(NameBelow(tree, shard.name), shard.size_bytes, shard.digest);
     }
     if (tree.has_metadata) {
-      compare(".metadata", tree.metadata_bytes, tree.metadata_digest);
+      compare(NameBelow(tree, MetadataName(tree)), tree.metadata_bytes, tree.metadata_digest);
     }
+  }
+  if (compared == 0) {
+    judge.Unknown(kTreeSameContent, subject,
+                  {"not-found", "no file was seen twice, so no content was compared", ""});
+    return;
   }
   const Texts names(differing.begin(), differing.end());
   Finding& finding = judge.Decide(kTreeSameContent, subject,
-                                  {{"files that ranks see with other content", Op::kSubset, Texts{},
-                                    names, "", "observation:checkpoint_ranks.checkpoint_tree"}});
+                                  {{"files that have other content for some", Op::kSubset, Texts{},
+                                    names, "", "observation:checkpoint_tree"}});
   if (finding.verdict == Verdict::kFail) {
-    finding.expected = "every rank reads the same bytes under one name";
-    finding.actual = "two file systems: " + NameSome(names) + " differ from rank to rank";
+    finding.expected = "all read the same bytes under one name";
+    finding.actual = "two file systems: " + NameSome(names) + (names.size() == 1 ? " is" : " are") +
+                     " not the same for all";
     finding.reason.message = finding.actual;
   }
 }
 
-/// Over all that any rank sees: a set that is split is not thereby incomplete.
-void JudgeComplete(const Results& results, int workers, const Subject& subject, Judge& judge) {
-  std::set<int> writers;
-  bool published = false;
-  for (const auto& result : results) {
-    for (const ShardFile& shard : result.seen.value().shards) {
-      writers.insert(shard.rank);
+void JudgeTreeResults(const TreeResults& results, int workers, Judge& judge) {
+  const std::string& path = results.front().seen.value().path;
+  const bool one_path = std::all_of(results.begin(), results.end(), [&](const auto& result) {
+    return result.seen.value().path == path;
+  });
+  const Subject subject{"run", one_path ? path : "checkpoint directory"};
+  if (results.size() < 2) {
+    for (const std::string_view rule : {kTreeSameFiles, kTreeSameContent}) {
+      judge.NotApplicable(rule, subject, "there is no second look to compare with");
     }
-    published = published || result.seen.value().has_metadata;
+  } else {
+    JudgeNames(results, subject, judge);
+    JudgeContent(results, subject, judge);
   }
-  const int expected = workers > 0 ? workers : writers.empty() ? 1 : *writers.rbegin() + 1;
-  Texts missing;
-  for (int rank = 0; rank < expected; ++rank) {
-    if (writers.count(rank) == 0) {
-      missing.push_back("rank " + std::to_string(rank));
-    }
-  }
-  Finding& finding = judge.Decide(kTreeComplete, subject,
-                                  {{".metadata is there", Op::kEq, true, published, "", "constant"},
-                                   {"ranks without a shard", Op::kSubset, Texts{}, missing, "",
-                                    workers > 0 ? "observation:run.workload.workers"
-                                                : "observation:checkpoint_ranks.checkpoint_tree"}});
-  if (finding.verdict == Verdict::kFail) {
-    finding.expected = "a shard of each of " + std::to_string(expected) + " ranks, and .metadata";
-    finding.actual =
-        (published ? std::string()
-                   : std::string("not published: no .metadata, so the save did not end")) +
-        (published || missing.empty() ? "" : "; ") +
-        (missing.empty() ? "" : "incomplete: no shard of " + NameSome(missing));
-    finding.reason.message = finding.actual;
-  } else if (finding.verdict == Verdict::kPass && workers == 0) {
-    finding.notes.emplace_back(
-        "how many ranks saved is not stated: a missing shard of the last ranks would not be seen");
-  }
+  JudgeTreeComplete(results, workers, subject, judge);
+  JudgeMetadataLast(results, judge);
 }
 
 }  // namespace
 
 void JudgeCheckpointTrees(const RankRun& run, int workers, Judge& judge) {
-  const Results results = ResultsOf(run, &RankObservations::checkpoint_tree);
+  const TreeResults results = ResultsOf(run, &RankObservations::checkpoint_tree);
   const bool asked = std::any_of(results.begin(), results.end(),
                                  [](const auto& result) { return !result.seen.not_looked_at(); });
   if (!asked) {
@@ -131,18 +134,30 @@ void JudgeCheckpointTrees(const RankRun& run, int workers, Judge& judge) {
                         "no existing checkpoint directory was named");
     return;
   }
-  std::string path;
   for (const auto& result : results) {
     if (!result.seen.seen()) {
       judge.Unseen(kTreeSameFiles, {"rank", result.name}, "the checkpoint directory", result.seen);
       return;
     }
-    path = result.seen.value().path;
   }
-  const Subject subject{"run", path};
-  JudgeNames(results, subject, judge);
-  JudgeContent(results, subject, judge);
-  JudgeComplete(results, workers, subject, judge);
+  JudgeTreeResults(results, workers, judge);
+}
+
+void JudgeCheckpointViews(const std::vector<CheckpointView>& views, int workers, Judge& judge) {
+  TreeResults results;
+  for (const CheckpointView& view : views) {
+    if (!view.tree.seen()) {
+      judge.Unseen(kTreeComplete, {"run", view.name}, "the checkpoint directory", view.tree);
+      return;
+    }
+    results.push_back({static_cast<int>(results.size()), view.name, "", view.tree, {}});
+  }
+  if (results.empty()) {
+    judge.Unknown(kTreeComplete, {"run", "checkpoint directory"},
+                  {"not-looked-at", "no directory was looked at", ""});
+    return;
+  }
+  JudgeTreeResults(results, workers, judge);
 }
 
 }  // namespace dlc

@@ -50,7 +50,13 @@ bool JudgeWithoutRanks(const Observations& observations, const Observed<RankRun>
   }
   const bool not_asked =
       ranks.not_looked_at() && ranks.why_not().blocked_by.empty() && !observations.run.interrupted;
-  if (not_asked && !if_not_asked.empty()) {
+  // Directories that the user named stand in for the ranks of the stage.
+  const bool named =
+      observations.checkpoint_views.seen() && &ranks == &observations.checkpoint_ranks;
+  if (not_asked && named) {
+    judge.NotApplicable(rule, subject,
+                        "no ranks ran: the directories of --from-checkpoint are judged");
+  } else if (not_asked && !if_not_asked.empty()) {
     judge.NotApplicable(
         rule, subject, "no ranks ran (" + ranks.why_not().reason + ")" + std::string(if_not_asked));
   } else {

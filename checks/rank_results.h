@@ -66,7 +66,7 @@ inline constexpr std::string_view kNothingDemanded =
     ", and the policy demands nothing that they would show";
 /// Where `ranks` has nobody to judge: one finding of `rule` that says why, and true. Ranks that
 /// were only not asked for are not applicable if `if_not_asked` is given ("no ranks ran (REASON)"
-/// and that text), else unknown like all others.
+/// and that text) or if directories of --from-checkpoint are judged, else unknown like all others.
 bool JudgeWithoutRanks(const Observations& observations, const Observed<RankRun>& ranks,
                        std::string_view rule, std::string_view what, std::string_view if_not_asked,
                        Judge& judge);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/checkpoint_path.h"
 #include "checks/checkpoint_trees.h"
 #include "checks/file_visibility.h"
 #include "checks/rank_results.h"
@@ -27,7 +28,9 @@ constexpr std::string_view kOneNodeProvesNothing =
 constexpr Rule kRules[] = {
     {kFilesVisible, Severity::kRequired, false, "every rank reads the files that the others wrote",
      "each rank read, in another process, the random bytes that each other rank had written and "
-     "fsynced",
+     "fsynced: more than Ray Train's own test of storage_path, in which each worker looks whether "
+     "a "
+     "marker of the controller exists (.validate_storage_marker)",
      kOneNodeProvesNothing,
      "mount one file system with ReadWriteMany at this path in every worker pod: an emptyDir, a "
      "hostPath or a ReadWriteOnce volume is another directory on every node"},
@@ -67,18 +70,35 @@ constexpr Rule kRules[] = {
      "the file system reports the free bytes and inodes that the policy demands",
      "that a quota of this user or directory allows as much: EDQUOT comes with the write",
      "free some space, or choose a larger file system"},
+    {kNotContainerLayer, Severity::kWarn, false,
+     "with several nodes, the path is not in the container's own layer",
+     "a volume is mounted at the path or above it", kOneNodeProvesNothing,
+     "set RunConfig(storage_path) and checkpoint.path to a volume that all nodes mount"},
+    {kNoLeftovers, Severity::kWarn, false, "no other run of this tool left something in the path",
+     "the path has no directory of another run", "that no other run goes on elsewhere",
+     "dlc-check cleanup -c CONFIG lists what was left; --yes removes it"},
     {kTreeSameFiles, Severity::kRequired, false,
      "every rank sees the same files of the checkpoint directory",
-     "names of shards and of .metadata are equal on every rank", kOneNodeProvesNothing,
+     "names of shards and of what is written last are equal for every rank, or in every directory "
+     "that was named",
+     kOneNodeProvesNothing,
      "save to storage that all nodes share; loading needs files of other ranks even without "
      "resharding"},
     {kTreeSameContent, Severity::kRequired, false, "every rank reads the same checkpoint files",
-     "sizes and digests of files with one name are equal on every rank",
+     "sizes and digests of files with one name are equal for every rank, or in every directory",
      "the bytes between the hashed ends of large files",
      "the ranks see two file systems, or a client's cache is old: mount one file system"},
     {kTreeComplete, Severity::kRequired, false, "the checkpoint directory is complete",
-     ".metadata, which is written last, and a shard of every rank are there",
-     "that it can be loaded", "use an earlier checkpoint; this save did not end on every rank"},
+     "as far as names and sizes tell: what the writer writes last is there, and a shard of every "
+     "rank",
+     "that it can be loaded: no pickle was opened",
+     "use an earlier checkpoint; this save did not end on every rank"},
+    {kTreeMetadataLast, Severity::kRequired, false,
+     "no file of the checkpoint is newer than what is written last",
+     "no shard was changed after .metadata or the manifest",
+     "that clocks of the nodes agree, where they and not the server set the times",
+     "save into a fresh directory each time; compare with the original, or copy with its times "
+     "(cp -a, tar -p)"},
 };
 
 using Context = SharedStorage;
@@ -291,6 +311,10 @@ void JudgeSpace(Context& context) {
 
 std::vector<Finding> JudgeStorageShared(const Observations& observations, const Policy& policy) {
   Judge judge(kStorageShared, policy);
+  if (observations.checkpoint_views.seen()) {
+    JudgeCheckpointViews(observations.checkpoint_views.value(), observations.run.workload.workers,
+                         judge);
+  }
   const Observed<RankRun>& ranks = observations.checkpoint_ranks;
   if (JudgeWithoutRanks(observations, ranks, kFilesVisible, "what the ranks see", "", judge)) {
     return judge.Take();
@@ -317,6 +341,8 @@ std::vector<Finding> JudgeStorageShared(const Observations& observations, const 
   }
   JudgeMounts(context);
   JudgeSpace(context);
+  JudgeContainerLayer(context, observations.run.workload.nodes);
+  JudgeLeftovers(context);
   JudgeCheckpointTrees(run, observations.run.workload.workers, context.judge);
   std::vector<Finding> findings = context.judge.Take();
   NotePlantedFaults(run, findings);
@@ -332,7 +358,7 @@ constinit const Check kStorageShared{
     "the checkpoint path is shared and usable",
     "nonce files written by each rank and read by every other, file operations, mounts, free "
     "space, "
-    "files of an existing checkpoint",
+    "files of an existing checkpoint, what earlier runs left",
     kRules,
     JudgeStorageShared,
 };

@@ -56,6 +56,7 @@ MakeRunCommands();  ///< cluster, image, gpu, nccl, fsdp, checkpoint, snapshot
 std::vector<std::unique_ptr<Command>> MakeReportCommands();  ///< judge, report verify, report show
 std::vector<std::unique_ptr<Command>>
 MakePlainCommands();  ///< keygen, policy check, checks, schema
+std::vector<std::unique_ptr<Command>> MakeCleanupCommands();   ///< cleanup
 std::vector<std::unique_ptr<Command>> MakeManifestCommands();  ///< manifest rbac, manifest job
 
 /// --format, --color, -q and -v, as every command has them. `formats` lists the command's own.

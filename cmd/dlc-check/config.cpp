@@ -281,6 +281,13 @@ Result<void> ConfigReader::Ray(const DocNode& node) {
 Result<void> ConfigReader::Checkpoint(const DocNode& node) {
   StrictMap map(file_, node, "checkpoint");
   Path(map, "path", config_.checkpoint_path);
+  Path(map, "inspect", config_.checkpoint_inspect);
+  map.Each("inspect", [this](const DocNode&) -> Result<void> {
+    return config_.checkpoint_path.empty()
+               ? Result<void>(Invalid("needs checkpoint.path too",
+                                      "without ranks, dlc-check checkpoint --from-checkpoint DIR"))
+               : Result<void>();
+  });
   return map.Finish();
 }
 

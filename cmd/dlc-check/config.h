@@ -119,6 +119,7 @@ struct Config {
   ClusterConfig cluster;
   RayConfig ray;
   ConfigPath checkpoint_path;
+  ConfigPath checkpoint_inspect;  ///< an existing checkpoint, for every rank to look at
   GpuConfig gpu;
   NcclConfig nccl;
   WorkloadConfig workload;

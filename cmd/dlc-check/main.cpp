@@ -122,8 +122,8 @@ ExitCode Main(CommandContext& context) {
   app.require_subcommand(0, 1);
 
   std::vector<std::unique_ptr<Command>> commands;
-  for (auto make : {dlc::MakeRunCommands, dlc::MakeReportCommands, dlc::MakeManifestCommands,
-                    dlc::MakePlainCommands}) {
+  for (auto make : {dlc::MakeRunCommands, dlc::MakeCleanupCommands, dlc::MakeReportCommands,
+                    dlc::MakeManifestCommands, dlc::MakePlainCommands}) {
     for (auto& command : make()) {
       commands.push_back(std::move(command));
     }

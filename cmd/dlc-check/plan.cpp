@@ -28,17 +28,6 @@
 namespace dlc {
 namespace {
 
-std::string RandomRunId() {
-  std::array<unsigned char, 8> bytes{};
-  // Eight bytes never block nor come short once the kernel's pool is ready, which it is long before
-  // a shell.
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
-    return fmt::format("{:016x}", static_cast<std::uint64_t>(ticks));
-  }
-  return HexText(bytes);
-}
-
 Result<Digest> OwnDigest() {
   constexpr std::size_t kMaxProgramBytes = std::size_t{1} << 30U;
   const auto bytes = ReadFileBytes("/proc/self/exe", kMaxProgramBytes);
@@ -129,7 +118,8 @@ Result<void> ChooseCluster(const RunOptions& options, const Config* config, Plan
                  "drop the files or the flags; cluster.name in the config chooses among manifests"};
   }
   const bool configured = config != nullptr && config->cluster.NamesOne();
-  const bool nothing_else = config == nullptr && options.image.empty() && options.imports.empty();
+  const bool nothing_else = config == nullptr && options.image.empty() && options.imports.empty() &&
+                            options.checkpoints.empty();
   if (files || (options.cluster.empty() && !configured && !nothing_else)) {
     return {};
   }
@@ -245,9 +235,20 @@ Result<void> CheckOutDir(const std::string& directory) {
   return {};
 }
 
+/// What somebody else's run left is judged instead of what ranks would see.
+Result<void> ReadImports(const RunOptions& options, Plan& plan) {
+  if (options.imports.empty() && options.checkpoints.empty()) {
+    return {};
+  }
+  plan.ranks.ranks = 0;
+  plan.ranks.why_no_ranks = "what an earlier run left is judged";
+  return options.imports.empty() ? ReadCheckpointImports(options.checkpoints, plan.observations)
+                                 : ReadNcclImports(options.imports, plan.observations);
+}
+
 void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Plan& plan) {
   RunFacts& run = plan.observations.run;
-  run.id = RandomRunId();
+  run.id = NewRunId();
   run.mode = "files";
   run.started_at = TimestampNow();
   run.tool_version = kVersion;
@@ -273,6 +274,17 @@ Result<void> ChooseImageOfCluster(Plan& plan) {
                 : "no image reference given, and the manifests do not agree on one",
       ""};
   return {};
+}
+
+std::string NewRunId() {
+  std::array<unsigned char, 8> bytes{};
+  // Eight bytes never block nor come short once the kernel's pool is ready, which it is long before
+  // a shell.
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
+    return fmt::format("{:016x}", static_cast<std::uint64_t>(ticks));
+  }
+  return HexText(bytes);
 }
 
 std::string TimestampNow() {
@@ -342,6 +354,9 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
   if (auto read = facts.Read(given, options.files); !read) {
     return read.error();
   }
+  if (options.workers > 0) {
+    plan.observations.run.workload.workers = options.workers;
+  }
   auto ray = PlanRayDashboard(options.ray_address, given, plan.observations.run.stages);
   if (!ray) {
     return ray.error();
@@ -352,12 +367,8 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return ranks.error();
   }
   plan.ranks = std::move(ranks).value();
-  if (!options.imports.empty()) {
-    if (auto read = ReadNcclImports(options.imports, plan.observations); !read) {
-      return read.error();
-    }
-    plan.ranks.ranks = 0;
-    plan.ranks.why_no_ranks = "what an earlier run left is judged";
+  if (auto read = ReadImports(options, plan); !read) {
+    return read.error();
   }
   if (auto image = ChooseImage(options, given, plan); !image) {
     return image.error();

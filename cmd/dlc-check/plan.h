@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checks/policy.h"
+#include "cmd/dlc-check/checkpoint_import.h"
 #include "cmd/dlc-check/config.h"
 #include "cmd/dlc-check/live_cluster.h"
 #include "cmd/dlc-check/nccl_import.h"
@@ -36,6 +37,8 @@ struct RunOptions {
   std::vector<std::string> only;   ///< --only; empty: `stages`, else the policy's, else all
   std::vector<Stage> stages;       ///< of the command itself ("dlc-check gpu"); empty for `cluster`
   NcclImports imports;             ///< of an earlier run: then no ranks run
+  CheckpointImports checkpoints;   ///< same
+  int workers = 0;                 ///< --workers: instead of the config's workload.workers
   std::string out_dir;
   SignOptions sign;
 };
@@ -65,6 +68,9 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
 /// Where neither flag nor config names an image: the one that all Ray containers ask for. Also
 /// after a live look, which brings them.
 Result<void> ChooseImageOfCluster(Plan& plan);
+
+/// RunFacts::id.
+std::string NewRunId();
 
 /// RFC 3339, UTC, whole seconds.
 std::string TimestampNow();

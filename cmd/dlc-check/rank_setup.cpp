@@ -115,6 +115,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
     }
     setup.ranks = std::max(target.ranks, 1);
     setup.checkpoint_path = config->checkpoint_path.path;
+    setup.inspect_path = config->checkpoint_inspect.path;
     setup.gpu_seconds = config->gpu.seconds;
     setup.gpu_memory_share = config->gpu.memory_share;
     setup.nccl_library = config->nccl.library.path;

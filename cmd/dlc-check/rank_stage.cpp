@@ -52,7 +52,11 @@ void AddLeftovers(const RankRun& run, std::vector<std::string>& leftovers) {
 
 RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
                                   const std::atomic<bool>& interrupted, Progress& progress) {
-  StageWork work = WorkOf(stage, setup);
+  return RunLocalRanks(WorkOf(stage, setup), setup, interrupted, progress);
+}
+
+RankStageResult RunLocalRanks(StageWork work, const RankSetup& setup,
+                              const std::atomic<bool>& interrupted, Progress& progress) {
   if (work.steps.empty()) {
     return {NotLookedAt{std::move(work.why_not), ""}, {}};
   }

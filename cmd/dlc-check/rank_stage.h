@@ -41,6 +41,7 @@ struct RankSetup {
   FsdpPolicy fsdp;
   std::optional<FsdpModel> workload_model;  ///< of workload.modelConfig
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
+  std::string inspect_path;     ///< of an existing checkpoint; empty: none
   double visible_within_seconds = 0;
 };
 
@@ -52,6 +53,10 @@ struct StageWork {
   std::string why_not;
 };
 StageWork WorkOf(Stage stage, const RankSetup& setup);
+/// The work of `cleanup`, which belongs to no stage.
+StageWork LeftoverWork(const RankSetup& setup, const LeftoverRunsParameters& parameters);
+/// From each end of a file of an existing checkpoint, for its digest.
+inline constexpr std::int64_t kHashedBytesOfCheckpoint = 65'536;
 bool HasStep(const StageWork& work, const std::string& name);
 
 struct RankStageResult {
@@ -64,5 +69,9 @@ struct RankStageResult {
 /// interruption stops the ranks, removes what they made and keeps what they saw.
 RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
                                   const std::atomic<bool>& interrupted, Progress& progress);
+
+/// The same for work that is no stage's.
+RankStageResult RunLocalRanks(StageWork work, const RankSetup& setup,
+                              const std::atomic<bool>& interrupted, Progress& progress);
 
 }  // namespace dlc

@@ -19,6 +19,8 @@
 namespace dlc {
 namespace {
 
+constexpr int kMostWorkers = 100'000;
+
 void AddInputOptions(CLI::App& app, RunOptions& options) {
   app.add_option("-c,--config", options.config_file, "where and what to look at (kind: Config)")
       ->type_name("CONFIG");
@@ -68,6 +70,17 @@ void AddImportOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--from-nccl-tests", options.imports.tests,
                  "judge the output of nccl-tests, text or JSON (-J)")
       ->type_name("FILE");
+}
+
+void AddCheckpointOptions(CLI::App& app, RunOptions& options) {
+  app.add_option("--from-checkpoint", options.checkpoints.directories,
+                 "judge an existing checkpoint of DCP, Ray Train, DeepSpeed or dlc-check, without "
+                 "unpickling; repeatable, one directory for each pod's view of it")
+      ->type_name("DIR");
+  app.add_option("--workers", options.workers,
+                 "ranks that saved it, instead of the config's workload.workers")
+      ->check(CLI::Range(1, kMostWorkers))
+      ->type_name("N");
 }
 
 void AddOutOption(CLI::App& app, RunOptions& options) {
@@ -144,6 +157,9 @@ class RunCommand : public Command {
     }
     if (name_ == "nccl") {
       AddImportOptions(*app, options_);
+    }
+    if (name_ == "checkpoint") {
+      AddCheckpointOptions(*app, options_);
     }
     AddOutOption(*app, options_);
     std::vector<std::string> formats;
@@ -247,7 +263,9 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
       {Stage::kNccl});
   add("fsdp", "do the ranks cut, gather, reduce and train a sharded model to the bit",
       {Stage::kFsdp});
-  add("checkpoint", "is the shared path shared, durable and fast", {Stage::kCheckpoint});
+  add("checkpoint",
+      "is the shared path shared, durable and fast; what does an existing checkpoint hold",
+      {Stage::kCheckpoint});
   commands.push_back(std::make_unique<SnapshotCommand>());
   return commands;
 }

@@ -39,6 +39,8 @@ constexpr double kSlowestFsdp = 10e6;  ///< elements/s of all ranks: made, moved
 constexpr double kMostFsdpSeconds = 3600;
 constexpr milliseconds kStorageOperations{30'000};
 constexpr milliseconds kStorageSpeed{120'000};
+constexpr milliseconds kLeftoverRuns{30'000};
+constexpr milliseconds kCheckpointTree{120'000};
 
 /// Of each rank's file: enough to be past a client's write-behind, small enough for any quota.
 constexpr std::int64_t kFileBytes = std::int64_t{32} << 20;
@@ -255,12 +257,19 @@ StageWork CheckpointWork(const RankSetup& setup) {
   }
   const milliseconds visible(static_cast<int>(setup.visible_within_seconds * 1000));
   work.steps = {Step("meet", kMeet, setup),
+                Step("leftover-runs", kLeftoverRuns, setup,
+                     FactsToJson(LeftoverRunsParameters{setup.checkpoint_path, false, "", 0})),
                 Step("storage-shared", kStorageOperations + visible, setup,
                      FactsToJson(StorageSharedParameters{setup.checkpoint_path,
                                                          static_cast<int>(visible.count())})),
                 Step("storage-speed", kStorageSpeed, setup,
                      FactsToJson(StorageSpeedParameters{
                          setup.checkpoint_path, kFileBytes, {kBlockBytes}, true}))};
+  if (!setup.inspect_path.empty()) {
+    work.steps.push_back(
+        Step("checkpoint-tree", kCheckpointTree, setup,
+             FactsToJson(CheckpointTreeParameters{setup.inspect_path, kHashedBytesOfCheckpoint})));
+  }
   work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
   return work;
 }
@@ -298,6 +307,12 @@ StageWork WorkOf(Stage stage, const RankSetup& setup) {
         setup.faults.begin(), setup.faults.end(), std::back_inserter(work.faults),
         [&](const PlantedFault& fault) { return fault.step.empty() || HasStep(work, fault.step); });
   }
+  return work;
+}
+
+StageWork LeftoverWork(const RankSetup& setup, const LeftoverRunsParameters& parameters) {
+  StageWork work;
+  work.steps = {Step("leftover-runs", kStorageSpeed, setup, FactsToJson(parameters))};
   return work;
 }
 

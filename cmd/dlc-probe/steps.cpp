@@ -10,6 +10,7 @@
 #include "cmd/dlc-probe/gpu_steps.h"
 #include "cmd/dlc-probe/nccl_steps.h"
 #include "probes/node/storage/checkpoint_tree.h"
+#include "probes/node/storage/leftover_runs.h"
 #include "probes/node/storage/storage_shared.h"
 #include "probes/node/storage/storage_speed.h"
 #include "probes/observations/ranks_json.h"
@@ -93,6 +94,13 @@ Result<std::string> RunCheckpointTree(const StepContext& context) {
                     : parameters.error();
 }
 
+Result<std::string> RunLeftoverRuns(const StepContext& context) {
+  const auto parameters = ParseFacts<LeftoverRunsParameters>(context.step.parameters);
+  return parameters ? Written(ObserveLeftoverRuns(*parameters, context.plan.run_id,
+                                                  *context.exchange, context.deadline))
+                    : parameters.error();
+}
+
 constexpr StepKind kKinds[] = {
     {"meet", true, Meet, Adopt<Meeting, &RankObservations::meet>, NoParameters, NoPath},
     {"gpu-node", false, RunGpuNode, Adopt<GpuNode, &RankObservations::gpu_node>, NoParameters,
@@ -122,7 +130,9 @@ constexpr StepKind kKinds[] = {
      CheckParameters<StorageSpeedParameters>, PathOf<StorageSpeedParameters>},
     {"checkpoint-tree", false, RunCheckpointTree,
      Adopt<CheckpointTree, &RankObservations::checkpoint_tree>,
-     CheckParameters<CheckpointTreeParameters>, NoPath},
+     CheckParameters<CheckpointTreeParameters>, PathOf<CheckpointTreeParameters>},
+    {"leftover-runs", true, RunLeftoverRuns, Adopt<LeftoverRuns, &RankObservations::leftover_runs>,
+     CheckParameters<LeftoverRunsParameters>, PathOf<LeftoverRunsParameters>},
 };
 
 }  // namespace

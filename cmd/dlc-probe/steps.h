@@ -36,7 +36,7 @@ struct StepKind {
   void (*adopt)(const std::string& step, ExperimentReport report, RankObservations& into);
   /// Whether the step's parameters can be read; names what cannot.
   Result<void> (*check)(const std::string& parameters);
-  /// The path that the step may make a run directory in, or "".
+  /// The path that the step works at and may make a run directory in, or "".
   std::string (*scratch_path)(const std::string& parameters);
 };
 

@@ -44,7 +44,9 @@ inline constexpr std::chrono::milliseconds kKubernetes{
 inline constexpr std::chrono::milliseconds kRay{
     60'000};  ///< all requests to Ray's dashboard for one look, retries included
 inline constexpr std::chrono::milliseconds kSignCommand{60'000};  ///< --sign-cmd
-inline constexpr std::chrono::milliseconds kInputPipe{60'000};    ///< an input file that is a pipe
+inline constexpr std::chrono::milliseconds kCheckpointView{
+    120'000};  ///< one directory of --from-checkpoint
+inline constexpr std::chrono::milliseconds kInputPipe{60'000};  ///< an input file that is a pipe
 }  // namespace timeouts
 
 }  // namespace dlc

@@ -164,7 +164,8 @@ template <> struct FieldsOf<Observations> { static constexpr Field kFields[] = {
     F<&Observations::gpu_ranks>("gpuRanks"), F<&Observations::nccl_ranks>("ncclRanks"),
     F<&Observations::nccl_logs>("ncclLogs"), F<&Observations::nccl_tests>("ncclTests"),
     F<&Observations::fsdp_ranks>("fsdpRanks"),
-    F<&Observations::checkpoint_ranks>("checkpointRanks")}; };
+    F<&Observations::checkpoint_ranks>("checkpointRanks"),
+    F<&Observations::checkpoint_views>("checkpointViews")}; };
 // clang-format on
 
 }  // namespace wire

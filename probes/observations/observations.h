@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/cluster.h"
 #include "probes/observations/image.h"
 #include "probes/observations/nccl.h"
@@ -25,6 +26,7 @@ struct Observations {
   Observed<NcclTestsFile> nccl_tests;            ///< same
   Observed<RankRun> fsdp_ranks;
   Observed<RankRun> checkpoint_ranks;
+  Observed<std::vector<CheckpointView>> checkpoint_views;  ///< --from-checkpoint, instead of ranks
 
   bool operator==(const Observations&) const = default;
 };

@@ -198,4 +198,14 @@ struct CheckpointTreeParameters {
   bool operator==(const CheckpointTreeParameters&) const = default;
 };
 
+/// Of "leftover-runs": what earlier runs left in `path`, by names ".dlc-check-<16 hex digits>".
+struct LeftoverRunsParameters {
+  std::string path;
+  bool remove = false;  ///< what is this user's and was not changed for `quiet_seconds`
+  std::string run_id;   ///< only this run's, however lately it was changed; empty: all
+  int quiet_seconds = 0;
+
+  bool operator==(const LeftoverRunsParameters&) const = default;
+};
+
 }  // namespace dlc

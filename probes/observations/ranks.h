@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/fabric.h"
 #include "probes/observations/fsdp.h"
 #include "probes/observations/gpu.h"
@@ -93,7 +94,8 @@ struct RankObservations {
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;
-  std::vector<std::string> leftovers;  ///< of the run's directories, what could not be removed
+  std::vector<ExperimentResult<LeftoverRuns>> leftover_runs;  ///< of earlier runs
+  std::vector<std::string> leftovers;  ///< of this run's directories, what could not be removed
   bool interrupted = false;            ///< later steps are not in the lists
 
   bool operator==(const RankObservations&) const = default;

@@ -50,12 +50,31 @@ template <> struct FieldsOf<StorageSpeed> { static constexpr Field kFields[] = {
     F<&StorageSpeed::leftovers>("leftovers")}; };
 template <> struct FieldsOf<ShardFile> { static constexpr Field kFields[] = {
     F<&ShardFile::name>("name"), F<&ShardFile::rank>("rank"), F<&ShardFile::size_bytes>("sizeBytes"),
-    F<&ShardFile::digest>("digest")}; };
+    F<&ShardFile::digest>("digest"), F<&ShardFile::part>("part"),
+    F<&ShardFile::modified_at_ns>("modifiedAtNs")}; };
 template <> struct FieldsOf<CheckpointTree> { static constexpr Field kFields[] = {
-    F<&CheckpointTree::path>("path"), F<&CheckpointTree::has_metadata>("hasMetadata"),
+    F<&CheckpointTree::path>("path"), F<&CheckpointTree::kind>("kind"),
+    F<&CheckpointTree::directory>("directory"), F<&CheckpointTree::ray>("ray"),
+    F<&CheckpointTree::has_metadata>("hasMetadata"),
     F<&CheckpointTree::metadata_bytes>("metadataBytes"),
-    F<&CheckpointTree::metadata_digest>("metadataDigest"), F<&CheckpointTree::shards>("shards"),
+    F<&CheckpointTree::metadata_digest>("metadataDigest"),
+    F<&CheckpointTree::metadata_modified_at_ns>("metadataModifiedAtNs"),
+    F<&CheckpointTree::rank_metadata>("rankMetadata"), F<&CheckpointTree::shards>("shards"),
+    F<&CheckpointTree::stated_ranks>("statedRanks"), F<&CheckpointTree::unfinished>("unfinished"),
+    F<&CheckpointTree::unread>("unread"), F<&CheckpointTree::other_files>("otherFiles"),
+    F<&CheckpointTree::other_bytes>("otherBytes"), F<&CheckpointTree::ray_marker>("rayMarker"),
+    F<&CheckpointTree::ray_registered>("rayRegistered"),
+    F<&CheckpointTree::passed_over>("passedOver"), F<&CheckpointTree::unclear>("unclear"),
     F<&CheckpointTree::hashed_bytes_per_file>("hashedBytesPerFile")}; };
+template <> struct FieldsOf<CheckpointView> { static constexpr Field kFields[] = {
+    F<&CheckpointView::name>("name"), F<&CheckpointView::tree>("tree")}; };
+template <> struct FieldsOf<LeftoverRun> { static constexpr Field kFields[] = {
+    F<&LeftoverRun::run_id>("runId"), F<&LeftoverRun::uid>("uid"), F<&LeftoverRun::files>("files"),
+    F<&LeftoverRun::bytes>("bytes"), F<&LeftoverRun::counted>("counted"),
+    F<&LeftoverRun::quiet_seconds>("quietSeconds"), F<&LeftoverRun::state>("state"),
+    F<&LeftoverRun::detail>("detail")}; };
+template <> struct FieldsOf<LeftoverRuns> { static constexpr Field kFields[] = {
+    F<&LeftoverRuns::path>("path"), F<&LeftoverRuns::runs>("runs")}; };
 
 template <> struct FieldsOf<RankFacts> { static constexpr Field kFields[] = {
     F<&RankFacts::rank>("rank"), F<&RankFacts::size>("size"), F<&RankFacts::local_rank>("localRank"),
@@ -88,6 +107,7 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
+    F<&RankObservations::leftover_runs>("leftoverRuns"),
     F<&RankObservations::leftovers>("leftovers"), F<&RankObservations::interrupted>("interrupted")}; };
 template <> struct FieldsOf<RankReport> { static constexpr Field kFields[] = {
     F<&RankReport::rank>("rank"), F<&RankReport::seen>("seen")}; };
@@ -170,6 +190,10 @@ template <> struct FieldsOf<StorageSpeedParameters> { static constexpr Field kFi
 template <> struct FieldsOf<CheckpointTreeParameters> { static constexpr Field kFields[] = {
     F<&CheckpointTreeParameters::path>("path"),
     F<&CheckpointTreeParameters::hashed_bytes_per_file>("hashedBytesPerFile")}; };
+template <> struct FieldsOf<LeftoverRunsParameters> { static constexpr Field kFields[] = {
+    F<&LeftoverRunsParameters::path>("path"), F<&LeftoverRunsParameters::remove>("remove"),
+    F<&LeftoverRunsParameters::run_id>("runId"),
+    F<&LeftoverRunsParameters::quiet_seconds>("quietSeconds")}; };
 // clang-format on
 
 }  // namespace dlc::wire

@@ -104,26 +104,4 @@ struct StorageSpeed {
   bool operator==(const StorageSpeed&) const = default;
 };
 
-struct ShardFile {
-  std::string name;  ///< "__3_0.distcp"
-  int rank = 0;      ///< that wrote it
-  std::int64_t size_bytes = 0;
-  Digest digest;  ///< of the whole file, or of its first and last part: see CheckpointTree
-
-  bool operator==(const ShardFile&) const = default;
-};
-
-/// A directory of torch.distributed.checkpoint as one rank sees it. `.metadata` is a pickle and is
-/// never read as one: its presence says that the save reached its end.
-struct CheckpointTree {
-  std::string path;
-  bool has_metadata = false;
-  std::int64_t metadata_bytes = 0;
-  Digest metadata_digest;
-  std::vector<ShardFile> shards;           ///< by rank, then name
-  std::int64_t hashed_bytes_per_file = 0;  ///< at most so many from each end went into the digest
-
-  bool operator==(const CheckpointTree&) const = default;
-};
-
 }  // namespace dlc

@@ -362,11 +362,12 @@ TEST_CASE("storage-shared: planted faults are remarked on every finding") {
 CheckpointTree Tree(int first, int last, bool metadata, char content = 'a') {
   CheckpointTree tree;
   tree.path = "/fsx/step-100";
+  tree.kind = "dcp";
   tree.has_metadata = metadata;
   tree.metadata_bytes = metadata ? 10 : 0;
   for (int rank = first; rank <= last; ++rank) {
-    tree.shards.push_back(
-        {"__" + std::to_string(rank) + "_0.distcp", rank, 100, Digest{std::string(64, content)}});
+    tree.shards.push_back({"__" + std::to_string(rank) + "_0.distcp", rank, 100,
+                           Digest{std::string(64, content)}, "", 0});
   }
   return tree;
 }
@@ -384,7 +385,7 @@ TEST_CASE("checkpoint trees: each node keeps its own shards: node-local, with co
   const Finding names = One(findings, "storage-shared/checkpoint-same-files");
   CHECK(names.verdict == Verdict::kFail);
   CHECK(names.actual ==
-        "node-local: no file is seen by all ranks; rank 0 on pod-0 sees 8 shards and .metadata; "
+        "node-local: no file is seen by all; rank 0 on pod-0 sees 8 shards and .metadata; "
         "rank 1 on pod-1 sees 8 shards");
   CHECK(One(findings, "storage-shared/checkpoint-complete").verdict == Verdict::kPass);
 }
@@ -430,6 +431,87 @@ TEST_CASE("checkpoint trees: same names, other content: two file systems") {
   const Finding content = One(findings, "storage-shared/checkpoint-same-content");
   CHECK(content.verdict == Verdict::kFail);
   CHECK(content.actual.starts_with("two file systems: __0_0.distcp"));
+}
+
+TEST_CASE("checkpoint trees: what is written last is older than a shard: unknown, and said so") {
+  CheckpointTree tree = Tree(0, 3, true);
+  tree.metadata_modified_at_ns = 100;
+  tree.shards[2].modified_at_ns = 100;
+  CHECK(One(LookAtTrees(tree, tree, 4), "storage-shared/checkpoint-metadata-last").verdict ==
+        Verdict::kPass);
+  tree.shards[2].modified_at_ns = 101;
+  const Finding finding =
+      One(LookAtTrees(tree, tree, 4), "storage-shared/checkpoint-metadata-last");
+  CHECK(finding.verdict == Verdict::kUnknown);
+  CHECK(finding.reason.message.find("__2_0.distcp") != std::string::npos);
+  tree.ray = "v2";
+  CHECK(One(LookAtTrees(tree, tree, 4), "storage-shared/checkpoint-metadata-last").verdict ==
+        Verdict::kNotApplicable);
+}
+
+TEST_CASE("checkpoint trees: files of two writers or two world sizes are mixed") {
+  CheckpointTree own = Tree(0, 3, true);
+  own.kind = "dlc-check";
+  CHECK(One(LookAtTrees(Tree(0, 3, true), own, 4), "storage-shared/checkpoint-complete").verdict ==
+        Verdict::kFail);
+  CheckpointTree other = own;
+  own.stated_ranks = 4;
+  other.stated_ranks = 8;
+  const Finding finding = One(LookAtTrees(own, other, 0), "storage-shared/checkpoint-complete");
+  CHECK(finding.verdict == Verdict::kFail);
+  CHECK(finding.actual.find("mixed") != std::string::npos);
+}
+
+TEST_CASE("checkpoint views: judged without ranks, and no view is no pass") {
+  Observations o;
+  o.run.stages = {Stage::kCheckpoint};
+  o.checkpoint_ranks = NotLookedAt{"what an earlier run left is judged", ""};
+  o.checkpoint_views = std::vector<CheckpointView>{{"a", Tree(0, 3, true)}};
+  auto findings = Look(o);
+  CHECK(One(findings, "storage-shared/checkpoint-complete").verdict == Verdict::kPass);
+  CHECK(One(findings, "storage-shared/files-visible").verdict == Verdict::kNotApplicable);
+  CHECK(One(findings, "storage-shared/checkpoint-same-files").verdict == Verdict::kNotApplicable);
+  o.checkpoint_views =
+      std::vector<CheckpointView>{{"a", Error{ErrorCode::kTimedOut, "cannot read a: slow", ""}}};
+  CHECK(One(Look(o), "storage-shared/checkpoint-complete").verdict == Verdict::kUnknown);
+  o.checkpoint_views = std::vector<CheckpointView>{};
+  CHECK(One(Look(o), "storage-shared/checkpoint-complete").verdict == Verdict::kUnknown);
+}
+
+TEST_CASE("leftovers: what one rank sees is told, and a rank that is blind makes no pass") {
+  Observations o = GoodRun({"a", "b"});
+  CHECK(One(Look(o), "storage-shared/no-leftovers").verdict == Verdict::kNotApplicable);
+  At(o, 0).leftover_runs = {{"leftover-runs", {}, LeftoverRuns{"/fsx", {}}}};
+  At(o, 1).leftover_runs = {{"leftover-runs", {}, LeftoverRuns{"/fsx", {}}}};
+  CHECK(One(Look(o), "storage-shared/no-leftovers").verdict == Verdict::kPass);
+  At(o, 0).leftover_runs = {{"leftover-runs", {}, Error{ErrorCode::kTimedOut, "slow", ""}}};
+  CHECK(One(Look(o), "storage-shared/no-leftovers").verdict == Verdict::kUnknown);
+  At(o, 1).leftover_runs = {
+      {"leftover-runs",
+       {},
+       LeftoverRuns{"/fsx", {{"0123456789abcdef", 0, 3, 1000, true, 7200, "there", ""}}}}};
+  const Finding finding = One(Look(o), "storage-shared/no-leftovers");
+  CHECK(finding.verdict == Verdict::kFail);
+  CHECK(finding.severity == Severity::kWarn);
+  CHECK(finding.actual == "run 0123456789abcdef: 3 files, 1000 bytes, unchanged for 2.0 h");
+  CHECK(finding.hint.find("--run-id 0123456789abcdef --yes") != std::string::npos);
+}
+
+TEST_CASE("a path in the container's layer: a warning where there are several nodes") {
+  constexpr const char* kRule = "storage-shared/not-container-layer";
+  Observations o = GoodRun({"a", "a"});
+  SharedAt(o, 0).mount.value().filesystem = "overlay";
+  SharedAt(o, 0).path = SharedAt(o, 1).path = "/home/ray/ray_results";
+  CHECK(One(Look(o), kRule).verdict == Verdict::kNotApplicable);
+  o.run.workload.nodes = 2;
+  const Finding finding = One(Look(o), kRule);
+  CHECK(finding.verdict == Verdict::kFail);
+  CHECK(finding.severity == Severity::kWarn);
+  CHECK(finding.actual.find("where Ray Train saves without storage_path") != std::string::npos);
+  SharedAt(o, 0).mount.value().filesystem = "nfs4";
+  CHECK(One(Look(o), kRule).verdict == Verdict::kPass);
+  SharedAt(o, 0).mount = Error{ErrorCode::kUnavailable, "no", ""};
+  CHECK(One(Look(o), kRule).verdict == Verdict::kUnknown);
 }
 
 TEST_CASE("checkpoint trees: one rank that cannot look makes it unknown") {

@@ -246,8 +246,14 @@ RankRun SampleRun() {
   speed.transfers = {{"read", 1, 2, true, 0.5, 1.5, "direct", -1, "EIO", "text"}};
   seen.storage_speed = {{"speed", {}, speed}};
   CheckpointTree tree;
-  tree.shards = {{"__0_0.distcp", 0, 3, Digest{std::string(64, 'a')}}};
+  tree.kind = "dcp";
+  tree.shards = {{"__0_0.distcp", 0, 3, Digest{std::string(64, 'a')}, "model", 17}};
+  tree.unfinished = {".metadata.tmp"};
+  tree.passed_over = {"checkpoint_000001: older"};
+  tree.ray_registered = "no";
   seen.checkpoint_tree = {{"tree", {}, tree}};
+  seen.leftover_runs = {
+      {"left", {}, LeftoverRuns{"/fsx", {{"0123456789abcdef", 1, 2, 3, true, 4.5, "there", "x"}}}}};
   seen.leftovers = {"x"};
   seen.interrupted = true;
   return {2,

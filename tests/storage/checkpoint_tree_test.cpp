@@ -1,5 +1,6 @@
 #include "probes/node/storage/checkpoint_tree.h"
 
+#include "probes/node/storage/checkpoint_names.h"
 #include "tests/storage/ranks_in_threads.h"
 
 namespace dlc {
@@ -25,6 +26,9 @@ TEST_CASE("checkpoint-tree: shards by rank, metadata, and nothing else") {
   CHECK(tree->shards[1].name == "__2_1.distcp");
   CHECK(tree->shards[2].rank == 10);
   CHECK(tree->shards[2].size_bytes == 24);
+  CHECK(tree->kind == "dcp");
+  CHECK(tree->unfinished == std::vector<std::string>{".metadata.tmp"});
+  CHECK(tree->other_files == 6);
 }
 
 TEST_CASE("checkpoint-tree: the digest sees both ends and the whole of small files") {
@@ -51,6 +55,35 @@ TEST_CASE("checkpoint-tree: the digest sees both ends and the whole of small fil
 TEST_CASE("checkpoint-tree: a directory that cannot be read is an error with its reason") {
   CHECK(ObserveCheckpointTree({"/no/such", 0}, Deadline::After(kPlenty)).error().message ==
         "cannot read /no/such: ENOENT");
+}
+
+TEST_CASE("checkpoint names: rank and world size of each writer's") {
+  const auto name = ParseCheckpointName("rank-00003-of-00004.safetensors");
+  REQUIRE(name.has_value());
+  CHECK(name->kind == "dlc-check");
+  CHECK(name->rank == 3);
+  CHECK(name->stated_ranks == 4);
+  CHECK(ParseCheckpointName("zero_pp_rank_2_mp_rank_01_optim_states.pt")->part ==
+        "optim_states of mp_rank 1");
+  CHECK(ParseCheckpointName("model_world_size_8_rank_7.pt")->rank == 7);
+  for (const char* other : {"", "__", "__1", "__1_", "__1_0.distcp2", "__99999999999_0.distcp",
+                            "rank-1-of-.safetensors", "_world_size_8_rank_7.pt",
+                            "zero_pp_rank_2_mp_rank_01_other_states.pt", "model.pt",
+                            "__+1_0.distcp", "..", "mp_rank_-1_model_states.pt"}) {
+    CAPTURE(other);
+    CHECK_FALSE(ParseCheckpointName(other).has_value());
+  }
+}
+
+TEST_CASE("checkpoint names: directories of Ray Train") {
+  CHECK(RayDirectoryVersion("checkpoint_2026-01-02_03-04-05.678901") == "v2");
+  CHECK(RayDirectoryVersion("checkpoint_2026-01-02_03-04-05") == "v2");
+  CHECK(RayDirectoryVersion("checkpoint_000012") == "v1");
+  for (const char* other : {"checkpoint_", "checkpoint_best", "checkpoint_2026-01-02_03-04-05.",
+                            "checkpoint_2026-01-02_03-04-05x1", "my_checkpoint_000001"}) {
+    CAPTURE(other);
+    CHECK(RayDirectoryVersion(other).empty());
+  }
 }
 
 }  // namespace

@@ -1,143 +1,294 @@
 #include "probes/node/storage/checkpoint_tree.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <tuple>
 #include <utility>
 
-#include "probes/node/sha256/sha256.h"
-#include "probes/node/unique_fd.h"
+#include "probes/node/storage/checkpoint_files.h"
+#include "probes/node/storage/checkpoint_names.h"
 
 namespace dlc {
 namespace {
 
-Error Failed(const std::string& path, int failure) {
-  return {failure == ENOENT      ? ErrorCode::kNotFound
-          : failure == EACCES    ? ErrorCode::kPermissionDenied
-          : failure == ETIMEDOUT ? ErrorCode::kTimedOut
-                                 : ErrorCode::kUnavailable,
-          "cannot read " + path + ": " + strerrorname_np(failure), ""};
+/// <run directory>/<trial>/<checkpoint>/<what the user put there>.
+constexpr int kDeepest = 4;
+constexpr std::size_t kMostPeeked = 256;
+constexpr std::size_t kMostTagBytes = 4096;
+constexpr std::size_t kMostSnapshotBytes = std::size_t{4} << 20U;
+constexpr std::string_view kRayPrefix = "checkpoint_";
+constexpr std::string_view kRayMarker = ".validate_storage_marker";
+constexpr std::string_view kRaySnapshot = "checkpoint_manager_snapshot.json";
+constexpr std::string_view kTagFile = "latest";
+constexpr std::string_view kOwnManifest = "checkpoint.json";
+
+bool IsDirectory(const DirectoryEntry& entry) {
+  return S_ISDIR(entry.info.st_mode);
 }
 
-/// The rank in "__<rank>_<n>.distcp".
-std::optional<int> RankOf(std::string_view name) {
-  constexpr std::string_view kEnd = ".distcp";
-  if (!name.starts_with("__") || !name.ends_with(kEnd)) {
-    return std::nullopt;
-  }
-  const std::string_view middle = name.substr(2, name.size() - 2 - kEnd.size());
-  const std::size_t bar = middle.find('_');
-  const auto number = [](std::string_view text) {
-    int value = -1;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return status == std::errc() && end == text.data() + text.size() ? value : -1;
-  };
-  if (bar == std::string_view::npos || number(middle.substr(bar + 1)) < 0 ||
-      number(middle.substr(0, bar)) < 0) {
-    return std::nullopt;
-  }
-  return number(middle.substr(0, bar));
+std::int64_t ModifiedAt(const struct stat& info) {
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  return info.st_mtim.tv_sec * kPerSecond + info.st_mtim.tv_nsec;
 }
 
-/// 0 or an errno.
-int AddRange(int fd, std::int64_t from, std::int64_t to, Deadline deadline, Sha256& hash) {
-  char chunk[65'536];
-  while (from < to) {
-    if (deadline.Passed()) {
-      return ETIMEDOUT;
-    }
-    const auto wanted = static_cast<std::size_t>(std::min<std::int64_t>(to - from, sizeof chunk));
-    const ssize_t count = pread(fd, chunk, wanted, from);
-    if (count < 0 && errno != EINTR) {
-      return errno;
-    }
-    if (count == 0) {
-      return EIO;  // shorter than it said
-    }
-    if (count > 0) {
-      hash.Add({chunk, static_cast<std::size_t>(count)});
-      from += count;
+/// The first kind, in the order of what says most, that a file of the directory has.
+std::string KindOf(const DirectoryListing& listing) {
+  std::vector<std::string> there;
+  for (const DirectoryEntry& entry : listing.entries) {
+    const auto name = IsDirectory(entry) ? std::nullopt : ParseCheckpointName(entry.name);
+    if (name) {
+      there.push_back(name->kind);
     }
   }
-  return 0;
+  for (const char* kind : {"dcp", "dlc-check", "deepspeed", "world-size-rank"}) {
+    if (std::find(there.begin(), there.end(), kind) != there.end()) {
+      return kind;
+    }
+  }
+  return "";
 }
 
-struct Content {
-  std::int64_t size_bytes = 0;
-  Digest digest;
+bool HoldsCheckpoints(const DirectoryListing& listing) {
+  return !KindOf(listing).empty() ||
+         std::any_of(listing.entries.begin(), listing.entries.end(), [](const auto& entry) {
+           return IsDirectory(entry) ? entry.name.starts_with(kRayPrefix) : entry.name == kTagFile;
+         });
+}
+
+class TreeReader {
+ public:
+  TreeReader(const CheckpointTreeParameters& parameters, Deadline deadline)
+      : part_(parameters.hashed_bytes_per_file), deadline_(deadline) {
+    tree_.path = parameters.path;
+    tree_.hashed_bytes_per_file = part_;
+  }
+
+  Result<CheckpointTree> Read() {
+    auto listing = ListDirectory(tree_.path, deadline_);
+    for (int depth = 0; listing && depth < kDeepest; ++depth) {
+      NoteRayMarker(*listing);
+      tree_.kind = KindOf(*listing);
+      const std::string next = tree_.kind.empty() ? Next(*listing) : "";
+      if (next.empty()) {
+        if (auto taken = TakeFiles(*listing); !taken) {
+          return taken.error();
+        }
+        return std::move(tree_);
+      }
+      tree_.directory += (tree_.directory.empty() ? "" : "/") + next;
+      listing = ListBelow(*listing, next, tree_.path + "/" + tree_.directory, deadline_);
+    }
+    if (!listing) {
+      return listing.error();
+    }
+    tree_.unclear = "its directories are nested too deep";
+    return std::move(tree_);
+  }
+
+ private:
+  void NoteRayMarker(const DirectoryListing& listing);
+  std::string Next(const DirectoryListing& listing);
+  std::string NewestOfRay(const DirectoryListing& listing);
+  std::string Tagged(const DirectoryListing& listing);
+  std::string OnlyOne(const DirectoryListing& listing);
+  Result<void> TakeFiles(const DirectoryListing& listing);
+  Result<void> TakeFile(const DirectoryListing& listing, const DirectoryEntry& entry,
+                        const CheckpointName& name);
+
+  std::int64_t part_;
+  Deadline deadline_;
+  CheckpointTree tree_;
 };
 
-Result<Content> ContentOf(const std::string& file, std::int64_t part, Deadline deadline) {
-  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || fstat(fd.get(), &info) != 0) {
-    return Failed(file, errno);
+void TreeReader::NoteRayMarker(const DirectoryListing& listing) {
+  tree_.ray_marker =
+      tree_.ray_marker || std::any_of(listing.entries.begin(), listing.entries.end(),
+                                      [](const auto& entry) { return entry.name == kRayMarker; });
+}
+
+/// The directory to go on in; empty: here is the end, and `unclear` says why.
+std::string TreeReader::Next(const DirectoryListing& listing) {
+  const auto any = [&](const auto& fits) {
+    return std::any_of(listing.entries.begin(), listing.entries.end(), fits);
+  };
+  if (any([](const auto& e) {
+        return e.name.starts_with(kRayPrefix) && !S_ISREG(e.info.st_mode);
+      })) {
+    return NewestOfRay(listing);
   }
-  Content content{info.st_size, {}};
-  if (part > 0) {
-    Sha256 hash;
-    const std::int64_t head = std::min(part, content.size_bytes);
-    const std::int64_t tail = std::max(head, content.size_bytes - part);
-    int failure = AddRange(fd.get(), 0, head, deadline, hash);
-    failure = failure != 0 ? failure : AddRange(fd.get(), tail, content.size_bytes, deadline, hash);
-    if (failure != 0) {
-      return Failed(file, failure);
+  if (any([](const auto& e) { return e.name == kTagFile && S_ISREG(e.info.st_mode); })) {
+    return Tagged(listing);
+  }
+  return OnlyOne(listing);
+}
+
+std::string TreeReader::NewestOfRay(const DirectoryListing& listing) {
+  // By version, then number or time: both are of one length for names of one writer.
+  std::vector<std::tuple<std::string, std::size_t, std::string>> named;
+  std::vector<std::string> others;
+  for (const DirectoryEntry& entry : listing.entries) {
+    if (!entry.name.starts_with(kRayPrefix) || S_ISREG(entry.info.st_mode)) {
+      continue;
     }
-    content.digest = hash.FinishDigest();
+    const std::string version = RayDirectoryVersion(entry.name);
+    if (!IsDirectory(entry)) {
+      tree_.unread.push_back(entry.name + ": a link, which is not followed");
+    } else if (version.empty()) {
+      others.push_back(entry.name);
+    } else {
+      named.emplace_back(version, version == "v1" ? entry.name.size() : 0, entry.name);
+    }
   }
-  return content;
+  std::sort(named.begin(), named.end());
+  std::sort(others.begin(), others.end());
+  if (named.empty() && others.size() == 1) {
+    return others.front();
+  }
+  if (named.empty()) {
+    tree_.unclear = others.empty() ? "it holds links to checkpoints alone"
+                                   : "the names of its checkpoints tell no time: name one of them";
+    return "";
+  }
+  const auto [newest_version, length, newest] = named.back();
+  for (std::size_t i = named.size() - 1; i-- > 0;) {
+    tree_.passed_over.push_back(std::get<2>(named[i]) + (std::get<0>(named[i]) == newest_version
+                                                             ? ": older"
+                                                             : ": a name of Ray Train v1"));
+  }
+  for (const std::string& other : others) {
+    tree_.passed_over.push_back(other + ": its name tells no time");
+  }
+  const std::string snapshot = ReadSmallFile(listing, kRaySnapshot, kMostSnapshotBytes);
+  if (!snapshot.empty()) {
+    tree_.ray_registered = snapshot.find('"' + newest + '"') != std::string::npos ? "yes" : "no";
+  }
+  return newest;
+}
+
+std::string TreeReader::Tagged(const DirectoryListing& listing) {
+  std::string tag = ReadSmallFile(listing, kTagFile, kMostTagBytes);
+  while (!tag.empty() && (tag.back() == '\n' || tag.back() == ' ' || tag.back() == '\r')) {
+    tag.pop_back();
+  }
+  const auto it =
+      std::find_if(listing.entries.begin(), listing.entries.end(),
+                   [&](const auto& entry) { return entry.name == tag && IsDirectory(entry); });
+  if (it == listing.entries.end()) {
+    tree_.unclear = "`latest` names no directory beside it";
+    return "";
+  }
+  tree_.has_metadata = true;
+  tree_.metadata_bytes = static_cast<std::int64_t>(tag.size());
+  for (const DirectoryEntry& entry : listing.entries) {
+    if (IsDirectory(entry) && entry.name != tag) {
+      tree_.passed_over.push_back(entry.name + ": `latest` does not name it");
+    }
+  }
+  return tag;
+}
+
+std::string TreeReader::OnlyOne(const DirectoryListing& listing) {
+  std::vector<std::string> candidates;
+  std::size_t peeked = 0;
+  for (const DirectoryEntry& entry : listing.entries) {
+    if (!IsDirectory(entry)) {
+      continue;
+    }
+    if (++peeked > kMostPeeked) {
+      tree_.unclear =
+          "it holds more than " + std::to_string(kMostPeeked) + " directories: name one";
+      return "";
+    }
+    const auto below = ListBelow(listing, entry.name, entry.name, deadline_);
+    if (!below) {
+      tree_.unread.push_back(entry.name + ": " + below.error().message);
+    } else if (HoldsCheckpoints(*below)) {
+      candidates.push_back(entry.name);
+    }
+  }
+  if (candidates.size() == 1) {
+    return candidates.front();
+  }
+  std::string names;
+  for (std::size_t i = 0; i < candidates.size() && i < 3; ++i) {
+    names += (i == 0 ? "" : ", ") + candidates[i];
+  }
+  tree_.unclear = candidates.empty()
+                      ? "no name in it is one of a sharded checkpoint"
+                      : "it holds " + std::to_string(candidates.size()) +
+                            " directories with checkpoints (" + names + "): name one of them";
+  return "";
+}
+
+Result<void> TreeReader::TakeFile(const DirectoryListing& listing, const DirectoryEntry& entry,
+                                  const CheckpointName& name) {
+  if (!S_ISREG(entry.info.st_mode)) {
+    tree_.unread.push_back(entry.name + (S_ISLNK(entry.info.st_mode)
+                                             ? ": a link, which is not followed"
+                                             : ": not a regular file"));
+    return {};
+  }
+  const auto content = DigestEnds(listing, entry.name, part_, deadline_);
+  if (!content && content.error().code == ErrorCode::kTimedOut) {
+    return content.error();
+  }
+  if (!content) {
+    tree_.unread.push_back(content.error().message);
+    return {};
+  }
+  if (name.metadata) {
+    tree_.has_metadata = true;
+    tree_.metadata_bytes = content->info.st_size;
+    tree_.metadata_digest = content->digest;
+    tree_.metadata_modified_at_ns = ModifiedAt(content->info);
+    return {};
+  }
+  tree_.shards.push_back({entry.name, name.rank, content->info.st_size, content->digest, name.part,
+                          ModifiedAt(content->info)});
+  tree_.stated_ranks = std::max(tree_.stated_ranks, name.stated_ranks);
+  return {};
+}
+
+Result<void> TreeReader::TakeFiles(const DirectoryListing& listing) {
+  for (const DirectoryEntry& entry : listing.entries) {
+    auto name = ParseCheckpointName(entry.name);
+    if (!name && tree_.kind == "dlc-check" && entry.name == kOwnManifest) {
+      name = CheckpointName{tree_.kind, "", 0, 0, true, false};
+    }
+    if (name && name->kind == tree_.kind && !IsDirectory(entry)) {
+      if (name->rank_metadata) {
+        tree_.rank_metadata = true;
+      } else if (auto taken = TakeFile(listing, entry, *name); !taken) {
+        return taken;
+      }
+    } else if (IsUnfinishedName(entry.name)) {
+      tree_.unfinished.push_back(entry.name);
+    } else if (S_ISREG(entry.info.st_mode)) {
+      ++tree_.other_files;
+      tree_.other_bytes += entry.info.st_size;
+    }
+  }
+  std::sort(tree_.shards.begin(), tree_.shards.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.part, a.rank, a.name) < std::tie(b.part, b.rank, b.name);
+  });
+  const std::string& whole = tree_.directory.empty() ? tree_.path : tree_.directory;
+  const std::size_t end = whole.find_last_not_of('/');
+  const std::size_t slash = end == std::string::npos ? end : whole.rfind('/', end);
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  tree_.ray = end == std::string::npos
+                  ? ""
+                  : RayDirectoryVersion(std::string_view(whole).substr(start, end + 1 - start));
+  return {};
 }
 
 }  // namespace
 
 Result<CheckpointTree> ObserveCheckpointTree(const CheckpointTreeParameters& parameters,
                                              Deadline deadline) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(parameters.path.c_str()), closedir);
-  if (listing == nullptr) {
-    return Failed(parameters.path, errno);
-  }
-  CheckpointTree tree;
-  tree.path = parameters.path;
-  tree.hashed_bytes_per_file = parameters.hashed_bytes_per_file;
-  errno = 0;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): this stream has one reader
-  while (const dirent* entry = readdir(listing.get())) {
-    const std::string name = entry->d_name;
-    const auto rank = RankOf(name);
-    if (!rank && name != ".metadata") {
-      continue;
-    }
-    auto content =
-        ContentOf(parameters.path + "/" + name, parameters.hashed_bytes_per_file, deadline);
-    if (!content) {
-      return content.error();
-    }
-    if (rank) {
-      tree.shards.push_back({name, *rank, content->size_bytes, content->digest});
-    } else {
-      tree.has_metadata = true;
-      tree.metadata_bytes = content->size_bytes;
-      tree.metadata_digest = content->digest;
-    }
-    errno = 0;
-  }
-  if (errno != 0) {
-    return Failed(parameters.path, errno);
-  }
-  std::sort(tree.shards.begin(), tree.shards.end(), [](const ShardFile& a, const ShardFile& b) {
-    return std::tie(a.rank, a.name) < std::tie(b.rank, b.name);
-  });
-  return tree;
+  return TreeReader(parameters, deadline).Read();
 }
 
 }  // namespace dlc

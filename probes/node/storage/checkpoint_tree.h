@@ -1,15 +1,16 @@
 #pragma once
 
-#include <string>
-
+#include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/deadline.h"
 #include "probes/observations/plan.h"
-#include "probes/observations/storage.h"
 
 namespace dlc {
 
-/// Reads a directory of torch.distributed.checkpoint (filesystem.py): `.metadata` and
-/// `__<rank>_<n>.distcp`; other names are passed over. Never opens the pickle as one.
+/// Looks at the checkpoint in `parameters.path`, or in the directory below that holds it: of
+/// several `checkpoint_*` of Ray Train the newest by name, of DeepSpeed the one that `latest`
+/// names, else the only one. Names, sizes, times and the ends of files; no file is taken for a
+/// pickle, and no link below the path is followed. Errors: the path cannot be listed ("cannot read
+/// PATH: ENOENT"), the deadline.
 Result<CheckpointTree> ObserveCheckpointTree(const CheckpointTreeParameters& parameters,
                                              Deadline deadline);
 
