@@ -93,7 +93,7 @@ void AddNccl(const Policy& policy, RankSetup& setup) {
 Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run) {
   RankSetup setup;
   setup.run_id = run.id;
-  setup.visible_within_seconds = policy.storage.visible_within_seconds;
+  setup.storage = policy.storage;
   setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
   AddNccl(policy, setup);

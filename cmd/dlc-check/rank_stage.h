@@ -40,7 +40,7 @@ struct RankSetup {
   bool nccl_over_tcp = false;            ///< once more over sockets
   FsdpPolicy fsdp;
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
-  double visible_within_seconds = 0;
+  StoragePolicy storage;
 };
 
 /// What the ranks of one stage do.

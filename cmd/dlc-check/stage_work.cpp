@@ -223,7 +223,7 @@ StageWork CheckpointWork(const RankSetup& setup) {
     work.why_not = "the config has no checkpoint.path";
     return work;
   }
-  const milliseconds visible(static_cast<int>(setup.visible_within_seconds * 1000));
+  const milliseconds visible(static_cast<int>(setup.storage.visible_within_seconds * 1000));
   work.steps = {Step("meet", kMeet, setup),
                 Step("storage-shared", kStorageOperations + visible, setup,
                      FactsToJson(StorageSharedParameters{setup.checkpoint_path,
