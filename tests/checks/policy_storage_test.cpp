@@ -67,10 +67,10 @@ TEST_CASE("policy storage: what cannot be meant is refused, with line and remedy
        "p.yaml: line 4: 'storage.parameters' must be a number from 1 to 1e+13, not '0'"},
       {"  parameters: 7B\n", "p.yaml: line 4: 'storage.parameters' must be a number, not '7B'"},
       {"  predict: [llama]\n",
-       "p.yaml: line 4: 'storage.predict[0]' must be of qwen2-tiny, qwen2.5-0.5b, qwen2.5-1.5b, "
+       "p.yaml: line 4: 'storage.predict' must be of qwen2-tiny, qwen2.5-0.5b, qwen2.5-1.5b, "
        "not 'llama'"},
       {"  maxBytesPerRank: 1000\n",
-       "p.yaml: line 4: 'storage.maxBytesPerRank' must be a number from 4.1943e+06 to"},
+       "p.yaml: line 4: 'storage.maxBytesPerRank' must be a number from 4194304 to"},
       {"  minShareOfFirstHalf: 2\n",
        "p.yaml: line 4: 'storage.minShareOfFirstHalf' must be a number from 0 to 1, not '2'"},
       {"  burstBytes: -1\n", "p.yaml: line 4: 'storage.burstBytes' must be a number from 0"},
