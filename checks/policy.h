@@ -165,6 +165,23 @@ struct StoragePolicy {
   double min_write_bytes_per_second = 0;
   /// All ranks together, shown to come from no page cache; 0: not demanded.
   double min_cold_read_bytes_per_second = 0;
+  /// The model whose checkpoints are to be saved there; 0: the largest of `predict`.
+  std::int64_t parameters = 0;
+  /// Presets to tell the time to save and to restore for, beside that model.
+  std::vector<std::string> predict = {"qwen2.5-1.5b"};
+  /// The ranks measure with files as large as that model's, but not larger than this.
+  std::int64_t max_bytes_per_rank = std::int64_t{32} << 20;
+  /// Of that model, by all ranks at the rates of this run; 0: not demanded.
+  double max_save_seconds = 0;
+  double max_restore_seconds = 0;
+  /// The rate of a pass's second half against its first's; 0: not demanded.
+  double min_share_of_first_half = 0.5;
+  /// So much may go through on credits or into a cache before the rate is the one that lasts.
+  /// Absent: a new EFS file system's credits on EFS, nothing elsewhere.
+  std::optional<std::int64_t> burst_bytes;
+  int metadata_files = 1000;  ///< small files of each rank; 0: none are made
+  /// Creating, listing and deleting them, all ranks together; 0: not demanded.
+  double min_metadata_operations_per_second = 0;
 };
 
 /// What is good enough. Every limit and every tolerance is here; nothing is hidden in a check.

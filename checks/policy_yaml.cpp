@@ -8,15 +8,12 @@
 #include "checks/policy_fsdp.h"
 #include "checks/policy_gpu.h"
 #include "checks/policy_nccl.h"
+#include "checks/policy_storage.h"
 #include "probes/documents/strict_map.h"
 #include "probes/observations/package_name.h"
 
 namespace dlc {
 namespace {
-
-/// Larger than any storage, and a double holds it exactly.
-constexpr std::int64_t kMostBytes = 1'000'000'000'000'000'000;
-constexpr double kMostSeconds = 3600;
 
 Error Invalid(std::string message, std::string hint = "") {
   return Error{ErrorCode::kInvalidInput, std::move(message), std::move(hint)};
@@ -306,15 +303,8 @@ Result<void> PolicyReader::Fsdp(const DocNode& node) {
 }
 
 Result<void> PolicyReader::Storage(const DocNode& node) {
-  StoragePolicy& storage = policy_.storage;
-  StrictMap map = Part(node, "storage");
-  map.TextList("filesystems", storage.filesystems);
-  map.Whole("minFreeBytes", storage.min_free_bytes, 0, kMostBytes);
-  map.Whole("minFreeInodes", storage.min_free_inodes, 0, kMostBytes);
-  map.Double("visibleWithinSeconds", storage.visible_within_seconds, 0, kMostSeconds);
-  map.Double("minWriteBytesPerSecond", storage.min_write_bytes_per_second, 0, kMostBytes);
-  map.Double("minColdReadBytesPerSecond", storage.min_cold_read_bytes_per_second, 0, kMostBytes);
-  return map.Finish();
+  return ReadStoragePolicy(file_, node, where_.empty() ? "storage" : where_ + ".storage",
+                           policy_.storage);
 }
 
 Error UnknownRule(const StrictMap& map, const DocNode::Entry& entry) {

@@ -96,7 +96,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   RankSetup setup;
   setup.workload_model = model;
   setup.run_id = run.id;
-  setup.visible_within_seconds = policy.storage.visible_within_seconds;
+  setup.storage = policy.storage;
   setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
   AddNccl(policy, setup);

@@ -42,7 +42,7 @@ struct RankSetup {
   std::optional<FsdpModel> workload_model;  ///< of workload.modelConfig
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   std::string inspect_path;     ///< of an existing checkpoint; empty: none
-  double visible_within_seconds = 0;
+  StoragePolicy storage;
 };
 
 /// What the ranks of one stage do.

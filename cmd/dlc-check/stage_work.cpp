@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "checks/checkpoint_sizes.h"
 #include "cmd/dlc-check/model_config.h"
 #include "cmd/dlc-check/rank_stage.h"
 #include "kernels/training/qwen2_shape.h"
@@ -42,8 +43,9 @@ constexpr milliseconds kStorageSpeed{120'000};
 constexpr milliseconds kLeftoverRuns{30'000};
 constexpr milliseconds kCheckpointTree{120'000};
 
-/// Of each rank's file: enough to be past a client's write-behind, small enough for any quota.
-constexpr std::int64_t kFileBytes = std::int64_t{32} << 20;
+constexpr double kSlowestStorage = 20e6;  ///< bytes/s of all ranks together
+constexpr double kMostStorageSeconds = 7200;
+constexpr double kMetadataSeconds = 3;  ///< of each of four phases
 constexpr std::int64_t kBlockBytes = std::int64_t{4} << 20;
 
 /// Ranks of one host share its loopback: more repetitions would tell no more about a fabric.
@@ -249,22 +251,39 @@ StageWork FsdpWork(const RankSetup& setup) {
   return work;
 }
 
+/// Write and read, twice by all ranks and once by one.
+milliseconds StorageSpeedTime(const RankSetup& setup, std::int64_t file_bytes) {
+  const double bytes = static_cast<double>(file_bytes) * (4.0 * setup.ranks + 2);
+  const double seconds = std::min(bytes / kSlowestStorage, kMostStorageSeconds);
+  return kStorageSpeed + milliseconds(static_cast<int>(seconds * 1000));
+}
+
+StorageSpeedParameters StorageSpeedOf(const RankSetup& setup) {
+  StorageSpeedParameters speed;
+  speed.path = setup.checkpoint_path;
+  speed.file_bytes = TestBytesPerRank(setup.storage, setup.ranks, kBlockBytes);
+  speed.block_bytes = {kBlockBytes};
+  speed.direct = true;
+  speed.alone = true;
+  speed.metadata_files = setup.storage.metadata_files;
+  speed.metadata_seconds = speed.metadata_files > 0 ? kMetadataSeconds : 0;
+  return speed;
+}
+
 StageWork CheckpointWork(const RankSetup& setup) {
   StageWork work;
   if (setup.checkpoint_path.empty()) {
     work.why_not = "the config has no checkpoint.path";
     return work;
   }
-  const milliseconds visible(static_cast<int>(setup.visible_within_seconds * 1000));
-  work.steps = {Step("meet", kMeet, setup),
-                Step("leftover-runs", kLeftoverRuns, setup,
-                     FactsToJson(LeftoverRunsParameters{setup.checkpoint_path, false, "", 0})),
-                Step("storage-shared", kStorageOperations + visible, setup,
-                     FactsToJson(StorageSharedParameters{setup.checkpoint_path,
-                                                         static_cast<int>(visible.count())})),
-                Step("storage-speed", kStorageSpeed, setup,
-                     FactsToJson(StorageSpeedParameters{
-                         setup.checkpoint_path, kFileBytes, {kBlockBytes}, true}))};
+  const StorageSpeedParameters speed = StorageSpeedOf(setup);
+  const milliseconds visible(static_cast<int>(setup.storage.visible_within_seconds * 1000));
+  work.steps = {
+      Step("meet", kMeet, setup),
+      Step("storage-shared", kStorageOperations + visible, setup,
+           FactsToJson(
+               StorageSharedParameters{setup.checkpoint_path, static_cast<int>(visible.count())})),
+      Step("storage-speed", StorageSpeedTime(setup, speed.file_bytes), setup, FactsToJson(speed))};
   if (!setup.inspect_path.empty()) {
     work.steps.push_back(
         Step("checkpoint-tree", kCheckpointTree, setup,

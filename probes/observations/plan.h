@@ -180,12 +180,15 @@ struct StorageSharedParameters {
   bool operator==(const StorageSharedParameters&) const = default;
 };
 
-/// Of "storage-speed".
+/// Of "storage-speed". Files are made in `<path>/.dlc-check-<run id>/` only.
 struct StorageSpeedParameters {
   std::string path;
   std::int64_t file_bytes = 0;            ///< of each rank's file
   std::vector<std::int64_t> block_bytes;  ///< one write and one read per entry
   bool direct = false;                    ///< and once more with O_DIRECT, with the last block size
+  bool alone = false;           ///< and once more by one rank, without O_DIRECT, with the last one
+  int metadata_files = 0;       ///< small files of each rank; 0: none
+  double metadata_seconds = 0;  ///< of each phase over them at most
 
   bool operator==(const StorageSpeedParameters&) const = default;
 };

@@ -38,16 +38,28 @@ template <> struct FieldsOf<StorageShared> { static constexpr Field kFields[] = 
     F<&StorageShared::directory_mode>("directoryMode"), F<&StorageShared::file_uid>("fileUid"),
     F<&StorageShared::operations>("operations"), F<&StorageShared::peers>("peers"),
     F<&StorageShared::leftovers>("leftovers")}; };
+template <> struct FieldsOf<StorageQuarter> { static constexpr Field kFields[] = {
+    F<&StorageQuarter::bytes>("bytes"), F<&StorageQuarter::seconds>("seconds")}; };
 template <> struct FieldsOf<StorageTransfer> { static constexpr Field kFields[] = {
     F<&StorageTransfer::direction>("direction"), F<&StorageTransfer::bytes>("bytes"),
     F<&StorageTransfer::block_bytes>("blockBytes"), F<&StorageTransfer::direct>("direct"),
     F<&StorageTransfer::start_seconds>("startSeconds"), F<&StorageTransfer::seconds>("seconds"),
     F<&StorageTransfer::cold_because>("coldBecause"),
     F<&StorageTransfer::resident_fraction>("residentFraction"), F<&StorageTransfer::error>("error"),
-    F<&StorageTransfer::detail>("detail")}; };
+    F<&StorageTransfer::detail>("detail"), F<&StorageTransfer::alone>("alone"),
+    F<&StorageTransfer::sync_seconds>("syncSeconds"),
+    F<&StorageTransfer::quarters>("quarters")}; };
+template <> struct FieldsOf<StorageMetadataPhase> { static constexpr Field kFields[] = {
+    F<&StorageMetadataPhase::name>("name"), F<&StorageMetadataPhase::asked>("asked"),
+    F<&StorageMetadataPhase::done>("done"),
+    F<&StorageMetadataPhase::start_seconds>("startSeconds"),
+    F<&StorageMetadataPhase::seconds>("seconds"),
+    F<&StorageMetadataPhase::other_node>("otherNode"), F<&StorageMetadataPhase::error>("error"),
+    F<&StorageMetadataPhase::detail>("detail")}; };
 template <> struct FieldsOf<StorageSpeed> { static constexpr Field kFields[] = {
     F<&StorageSpeed::path>("path"), F<&StorageSpeed::transfers>("transfers"),
-    F<&StorageSpeed::leftovers>("leftovers")}; };
+    F<&StorageSpeed::leftovers>("leftovers"), F<&StorageSpeed::mount>("mount"),
+    F<&StorageSpeed::space>("space"), F<&StorageSpeed::metadata>("metadata")}; };
 template <> struct FieldsOf<ShardFile> { static constexpr Field kFields[] = {
     F<&ShardFile::name>("name"), F<&ShardFile::rank>("rank"), F<&ShardFile::size_bytes>("sizeBytes"),
     F<&ShardFile::digest>("digest"), F<&ShardFile::part>("part"),
@@ -186,7 +198,9 @@ template <> struct FieldsOf<StorageSharedParameters> { static constexpr Field kF
 template <> struct FieldsOf<StorageSpeedParameters> { static constexpr Field kFields[] = {
     F<&StorageSpeedParameters::path>("path"), F<&StorageSpeedParameters::file_bytes>("fileBytes"),
     F<&StorageSpeedParameters::block_bytes>("blockBytes"),
-    F<&StorageSpeedParameters::direct>("direct")}; };
+    F<&StorageSpeedParameters::direct>("direct"), F<&StorageSpeedParameters::alone>("alone"),
+    F<&StorageSpeedParameters::metadata_files>("metadataFiles"),
+    F<&StorageSpeedParameters::metadata_seconds>("metadataSeconds")}; };
 template <> struct FieldsOf<CheckpointTreeParameters> { static constexpr Field kFields[] = {
     F<&CheckpointTreeParameters::path>("path"),
     F<&CheckpointTreeParameters::hashed_bytes_per_file>("hashedBytesPerFile")}; };

@@ -77,7 +77,15 @@ struct StorageShared {
   bool operator==(const StorageShared&) const = default;
 };
 
-/// One timed pass over one file of one rank, all ranks at the same time.
+/// A part of a pass, in its order.
+struct StorageQuarter {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+
+  bool operator==(const StorageQuarter&) const = default;
+};
+
+/// One timed pass over one file of one rank: all ranks at the same time, unless it is `alone`.
 struct StorageTransfer {
   std::string direction;  ///< "write" (with fsync) or "read"
   std::int64_t bytes = 0;
@@ -89,10 +97,30 @@ struct StorageTransfer {
   /// wrote them), "evicted" (mincore saw no page), "direct"; empty: not shown.
   std::string cold_because;
   double resident_fraction = 0;  ///< of the file's pages before the read, by mincore; -1 unknown
-  std::string error;             ///< errno name; empty when it worked
-  std::string detail;
+  std::string error;             ///< errno name, "short-read" or "wrong-data"; empty: it worked
+  std::string detail;            ///< for people, with the operation: "fsync: Input/output error"
+  bool alone = false;            ///< the other ranks did nothing meanwhile, and have no such pass
+  double sync_seconds = 0;       ///< writes: fsync and close, which are part of `seconds`
+  /// By blocks, without sync_seconds; empty where there are fewer than four, or it did not end.
+  std::vector<StorageQuarter> quarters = {};
 
   bool operator==(const StorageTransfer&) const = default;
+};
+
+/// What all ranks did at the same time to many small files, each rank in a directory of its own.
+struct StorageMetadataPhase {
+  /// "create" (and close: no byte is written), "create-write-fsync" (a page, fsync and close),
+  /// "list" (names only), "delete" (of the files of both).
+  std::string name;
+  std::int64_t asked = 0;    ///< files, or names
+  std::int64_t done = 0;     ///< fewer than asked, without an error: the phase's time was over
+  double start_seconds = 0;  ///< after the barrier before it, on this rank's clock
+  double seconds = 0;
+  bool other_node = false;  ///< "list": of a directory that a rank of another node filled
+  std::string error;        ///< errno name, "missing-names" of a list; empty: it worked
+  std::string detail;       ///< for people
+
+  bool operator==(const StorageMetadataPhase&) const = default;
 };
 
 /// `storage-speed` on one rank.
@@ -100,6 +128,9 @@ struct StorageSpeed {
   std::string path;
   std::vector<StorageTransfer> transfers;
   std::vector<std::string> leftovers;
+  Observed<MountFacts> mount;
+  Observed<SpaceFacts> space;  ///< before anything was written
+  std::vector<StorageMetadataPhase> metadata;
 
   bool operator==(const StorageSpeed&) const = default;
 };

@@ -244,6 +244,12 @@ RankRun SampleRun() {
   seen.storage_shared = {{"share", {}, shared}};
   StorageSpeed speed;
   speed.transfers = {{"read", 1, 2, true, 0.5, 1.5, "direct", -1, "EIO", "text"}};
+  speed.transfers[0].alone = true;
+  speed.transfers[0].sync_seconds = 0.25;
+  speed.transfers[0].quarters = {{1, 0.5}, {2, 0.75}};
+  speed.mount = MountFacts{"/fsx", "source", "lustre", "/", "rw", "0:52", true};
+  speed.space = SpaceFacts{5, 4, 3, 2};
+  speed.metadata = {{"list", 9, 8, 0.5, 1.5, true, "EIO", "text"}};
   seen.storage_speed = {{"speed", {}, speed}};
   CheckpointTree tree;
   tree.kind = "dcp";

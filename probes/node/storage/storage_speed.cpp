@@ -9,98 +9,32 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 #include "probes/node/storage/mountinfo.h"
 #include "probes/node/storage/run_directory.h"
+#include "probes/node/storage/storage_metadata.h"
+#include "probes/node/storage/storage_transfer.h"
 #include "probes/node/unique_fd.h"
 
 namespace dlc {
 namespace {
 
 constexpr std::size_t kPage = 4096;  // also O_DIRECT's alignment, for every file system we know
-constexpr int kWrongData = EBADMSG;
 
 using Clock = Deadline::Clock;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string ErrnoName(int failure) {
-  const char* name = strerrorname_np(failure);
-  return name != nullptr ? name : "errno " + std::to_string(failure);
-}
-
-/// Page-aligned bytes that no file system can compress, each page marked with its place and owner.
-class Block {
- public:
-  explicit Block(std::size_t size)
-      : size_(size), bytes_(static_cast<char*>(std::aligned_alloc(kPage, size)), std::free) {
-    std::uint64_t state = 0x9E3779B97F4A7C15U;
-    for (std::size_t i = 0; i + sizeof state <= size; i += sizeof state) {
-      state ^= state << 13U;
-      state ^= state >> 7U;
-      state ^= state << 17U;
-      std::memcpy(data() + i, &state, sizeof state);
-    }
-  }
-  char* data() { return bytes_.get(); }
-  std::size_t size() const { return size_; }
-
-  void Mark(std::uint64_t owner, std::int64_t offset) {
-    for (std::size_t page = 0; page < size_; page += kPage) {
-      const std::uint64_t mark[2] = {owner, static_cast<std::uint64_t>(offset) + page};
-      std::memcpy(data() + page, mark, sizeof mark);
-    }
-  }
-  bool IsMarked(std::uint64_t owner, std::int64_t offset) {
-    for (std::size_t page = 0; page < size_; page += kPage) {
-      const std::uint64_t mark[2] = {owner, static_cast<std::uint64_t>(offset) + page};
-      if (std::memcmp(data() + page, mark, sizeof mark) != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
-
- private:
-  std::size_t size_;
-  std::unique_ptr<char, void (*)(void*)> bytes_;
+/// What one pass is to be.
+struct PassKind {
+  std::size_t number = 0;
+  std::int64_t block_bytes = 0;
+  bool direct = false;
+  bool alone = false;
 };
 
-/// 0 or an errno.
-int Transfer(int fd, bool writing, Block& block, std::int64_t bytes, std::uint64_t owner,
-             Deadline deadline) {
-  for (std::int64_t offset = 0; offset < bytes; offset += static_cast<std::int64_t>(block.size())) {
-    if (deadline.Passed()) {
-      return ETIMEDOUT;
-    }
-    if (writing) {
-      block.Mark(owner, offset);
-    }
-    std::size_t done = 0;
-    while (done < block.size()) {
-      char* at = block.data() + done;
-      const std::size_t left = block.size() - done;
-      const off_t place = offset + static_cast<off_t>(done);
-      const ssize_t count = writing ? pwrite(fd, at, left, place) : pread(fd, at, left, place);
-      if (count < 0 && errno != EINTR) {
-        return errno;
-      }
-      if (count == 0) {
-        return kWrongData;  // shorter than what was written
-      }
-      done += count > 0 ? static_cast<std::size_t>(count) : 0;
-    }
-    if (!writing && !block.IsMarked(owner, offset)) {
-      return kWrongData;
-    }
-  }
-  return writing && fsync(fd) != 0 ? errno : 0;
+/// An eighth of the time is left to tell what did not end, and to clean up.
+Deadline WorkPart(Deadline deadline) {
+  return Deadline::After(deadline.Remaining() * 7 / 8);
 }
 
 class SpeedProbe {
@@ -110,6 +44,7 @@ class SpeedProbe {
       : parameters_(parameters),
         exchange_(exchange),
         deadline_(deadline),
+        work_(WorkPart(deadline)),
         progress_(progress),
         directory_(RunDirectory(parameters.path, viewer.run_id)) {}
 
@@ -124,26 +59,32 @@ class SpeedProbe {
   std::string FileOf(int rank, std::size_t pass) const {
     return directory_ + "/speed-" + std::to_string(pass) + "-" + std::to_string(rank);
   }
-  Result<void> CheckSpace() const;
+  Result<void> CheckSpace();
+  Result<void> AgreeOnSpace();
   Result<void> ChooseSource(const std::string& node);
-  Result<void> Pass(std::size_t pass, std::int64_t block_bytes, bool direct);
-  void Write(const std::string& file, std::int64_t block_bytes, bool direct);
-  void Read(const std::string& file, std::int64_t block_bytes, bool direct);
-  StorageTransfer Time(const std::string& file, int flags, bool writing, std::int64_t block_bytes);
+  Result<void> Passes();
+  Result<void> Pass(const PassKind& kind);
+  void Write(const PassKind& kind);
+  void Read(const PassKind& kind);
+  Result<void> SmallFiles();
 
   const StorageSpeedParameters& parameters_;
   Exchange& exchange_;
   Deadline deadline_;
+  Deadline work_;
   const Progress& progress_;
   std::string directory_;
   int source_ = 0;  ///< the rank whose file we read
   bool other_node_ = false;
+  int lone_reader_ = 0;  ///< of rank 0's file: the first rank of another node, else rank 0
   Clock::time_point met_at_;
   StorageSpeed seen_;
 };
 
-Result<void> SpeedProbe::CheckSpace() const {
+Result<void> SpeedProbe::CheckSpace() {
+  seen_.mount = ObserveMount(parameters_.path);
   auto space = ObserveSpace(parameters_.path);
+  seen_.space = space;
   if (!space) {
     return std::move(space).error();
   }
@@ -154,6 +95,31 @@ Result<void> SpeedProbe::CheckSpace() const {
                      " bytes free; the measurement needs " + std::to_string(needed) +
                      " and an eighth to spare",
                  "free some space, or measure with smaller files"};
+  }
+  const std::int64_t inodes = (std::int64_t{2} * parameters_.metadata_files + 4) * exchange_.size();
+  if (space->total_inodes > 0 && space->available_inodes < inodes) {
+    return Error{ErrorCode::kUnavailable,
+                 parameters_.path + " has " + std::to_string(space->available_inodes) +
+                     " inodes free; the measurement needs " + std::to_string(inodes),
+                 "remove some files, or measure with fewer"};
+  }
+  return {};
+}
+
+/// All decide together, or some would wait for those that gave up.
+Result<void> SpeedProbe::AgreeOnSpace() {
+  Result<void> space = CheckSpace();
+  const auto all = exchange_.AllGather(space ? "" : space.error().message, deadline_);
+  if (!space) {
+    return space;
+  }
+  if (!all) {
+    return all.error();
+  }
+  for (int rank = 0; rank < exchange_.size(); ++rank) {
+    if (const std::string& refusal = (*all)[static_cast<std::size_t>(rank)]; !refusal.empty()) {
+      return Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + ": " + refusal, ""};
+    }
   }
   return {};
 }
@@ -172,59 +138,77 @@ Result<void> SpeedProbe::ChooseSource(const std::string& node) {
       other_node_ = true;
     }
   }
+  const auto elsewhere = std::find_if(nodes->begin(), nodes->end(), [&](const std::string& other) {
+    return other != nodes->front();
+  });
+  lone_reader_ =
+      elsewhere == nodes->end() ? 0 : static_cast<int>(std::distance(nodes->begin(), elsewhere));
   return {};
 }
 
 Result<void> SpeedProbe::Run(const std::string& node) {
-  Result<void> space = CheckSpace();
-  // All decide together, or some would wait for those that gave up.
-  const auto all = exchange_.AllGather(space ? "" : space.error().message, deadline_);
-  if (!space) {
+  if (auto space = AgreeOnSpace(); !space) {
     return space;
-  }
-  if (!all) {
-    return all.error();
-  }
-  for (int rank = 0; rank < exchange_.size(); ++rank) {
-    if (const std::string& refusal = (*all)[static_cast<std::size_t>(rank)]; !refusal.empty()) {
-      return Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + ": " + refusal, ""};
-    }
   }
   if (auto chosen = ChooseSource(node); !chosen) {
     return chosen;
   }
   if (mkdir(directory_.c_str(), 0777) != 0 && errno != EEXIST) {
-    seen_.transfers.push_back(
-        {"write", 0, 0, false, 0, 0, "", -1, ErrnoName(errno), "cannot make " + directory_});
+    StorageTransfer refused;
+    refused.direction = "write";
+    refused.resident_fraction = -1;
+    refused.error = StorageErrnoName(errno);
+    refused.detail = "cannot make " + directory_;
+    seen_.transfers.push_back(std::move(refused));
   }
-  std::size_t pass = 0;
+  if (auto done = Passes(); !done || parameters_.metadata_files == 0) {
+    return done;
+  }
+  return SmallFiles();
+}
+
+Result<void> SpeedProbe::Passes() {
+  std::vector<PassKind> kinds;
   for (const std::int64_t block_bytes : parameters_.block_bytes) {
-    if (auto done = Pass(pass++, block_bytes, false); !done) {
+    kinds.push_back({kinds.size(), block_bytes, false, false});
+  }
+  const std::int64_t last = parameters_.block_bytes.back();
+  if (parameters_.direct) {
+    kinds.push_back({kinds.size(), last, true, false});
+  }
+  // Last, for they are not on every rank's list.
+  if (parameters_.alone) {
+    kinds.push_back({kinds.size(), last, false, true});
+  }
+  for (const PassKind& kind : kinds) {
+    if (auto done = Pass(kind); !done) {
       return done;
     }
-  }
-  if (parameters_.direct) {
-    return Pass(pass, parameters_.block_bytes.back(), true);
   }
   return {};
 }
 
-Result<void> SpeedProbe::Pass(std::size_t pass, std::int64_t block_bytes, bool direct) {
-  const std::string own = FileOf(exchange_.rank(), pass);
-  progress_.Say("writing " + own + (direct ? " with O_DIRECT" : ""));
+Result<void> SpeedProbe::Pass(const PassKind& kind) {
+  const std::string own = FileOf(exchange_.rank(), kind.number);
+  const std::string how =
+      std::string(kind.direct ? " with O_DIRECT" : "") + (kind.alone ? ", one rank alone" : "");
+  progress_.Say("writing " + own + how);
   if (auto met = exchange_.Barrier(deadline_); !met) {
     return met;
   }
   met_at_ = Clock::now();
-  Write(own, block_bytes, direct);
+  if (!kind.alone || exchange_.rank() == 0) {
+    Write(kind);
+  }
   progress_.Say("waiting for the other ranks' writes");
   if (auto met = exchange_.Barrier(deadline_); !met) {
     return met;
   }
   met_at_ = Clock::now();
-  const std::string source = FileOf(source_, pass);
-  progress_.Say("reading " + source);
-  Read(source, block_bytes, direct);
+  if (!kind.alone || exchange_.rank() == lone_reader_) {
+    Read(kind);
+  }
+  progress_.Say("waiting for the other ranks' reads");
   if (auto met = exchange_.Barrier(deadline_); !met) {
     return met;
   }
@@ -232,52 +216,48 @@ Result<void> SpeedProbe::Pass(std::size_t pass, std::int64_t block_bytes, bool d
   return {};
 }
 
-StorageTransfer SpeedProbe::Time(const std::string& file, int flags, bool writing,
-                                 std::int64_t block_bytes) {
-  StorageTransfer transfer;
-  transfer.direction = writing ? "write" : "read";
-  transfer.block_bytes = block_bytes;
-  transfer.direct = (flags & O_DIRECT) != 0;
-  transfer.resident_fraction = -1;
-  // Allocated before the clock starts: its pages are ours to touch, not the file system's time.
-  Block block(static_cast<std::size_t>(block_bytes));
-  const auto start = Clock::now();
-  transfer.start_seconds = std::chrono::duration<double>(start - met_at_).count();
-  const UniqueFd fd(open(file.c_str(), flags | O_CLOEXEC, 0666));
-  int failure = fd ? 0 : errno;
-  const auto owner = static_cast<std::uint64_t>(writing ? exchange_.rank() : source_);
-  if (failure == 0) {
-    failure = Transfer(fd.get(), writing, block, parameters_.file_bytes, owner, deadline_);
-  }
-  transfer.seconds = SecondsSince(start);
-  transfer.bytes = failure == 0 ? parameters_.file_bytes : 0;
-  if (failure != 0) {
-    transfer.error = failure == kWrongData ? "wrong-data" : ErrnoName(failure);
-    transfer.detail =
-        failure == kWrongData ? "other bytes than were written" : strerrordesc_np(failure);
-  }
-  return transfer;
+void SpeedProbe::Write(const PassKind& kind) {
+  const int rank = exchange_.rank();
+  StorageTransfer transfer =
+      TimeTransfer({FileOf(rank, kind.number), true, kind.direct, parameters_.file_bytes,
+                    kind.block_bytes, static_cast<std::uint64_t>(rank)},
+                   met_at_, work_);
+  transfer.alone = kind.alone;
+  seen_.transfers.push_back(std::move(transfer));
 }
 
-void SpeedProbe::Write(const std::string& file, std::int64_t block_bytes, bool direct) {
-  seen_.transfers.push_back(
-      Time(file, O_WRONLY | O_CREAT | O_EXCL | (direct ? O_DIRECT : 0), true, block_bytes));
-}
-
-void SpeedProbe::Read(const std::string& file, std::int64_t block_bytes, bool direct) {
+void SpeedProbe::Read(const PassKind& kind) {
+  const int source = kind.alone ? 0 : source_;
+  const bool other_node = kind.alone ? lone_reader_ != 0 : other_node_;
+  const std::string file = FileOf(source, kind.number);
+  progress_.Say("reading " + file);
   double resident = -1;
-  if (const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC)); fd && !direct) {
+  if (const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC)); fd && !kind.direct) {
     // Works on clean pages only: the writer has synced them.
     posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     resident = ResidentFraction(fd.get(), parameters_.file_bytes);
   }
-  StorageTransfer transfer = Time(file, O_RDONLY | (direct ? O_DIRECT : 0), false, block_bytes);
+  StorageTransfer transfer = TimeTransfer({file, false, kind.direct, parameters_.file_bytes,
+                                           kind.block_bytes, static_cast<std::uint64_t>(source)},
+                                          met_at_, work_);
+  transfer.alone = kind.alone;
   transfer.resident_fraction = resident;
-  transfer.cold_because = other_node_     ? "other-node"
-                          : direct        ? "direct"
+  transfer.cold_because = other_node      ? "other-node"
+                          : kind.direct   ? "direct"
                           : resident == 0 ? "evicted"
                                           : "";
   seen_.transfers.push_back(std::move(transfer));
+}
+
+Result<void> SpeedProbe::SmallFiles() {
+  auto phases = TimeMetadata(
+      {directory_, parameters_.metadata_files, parameters_.metadata_seconds, source_, other_node_},
+      exchange_, work_, deadline_, progress_);
+  if (!phases) {
+    return phases.error();
+  }
+  seen_.metadata = std::move(*phases);
+  return {};
 }
 
 Error BadParameters(const std::string& message) {
@@ -320,6 +300,10 @@ Result<StorageSpeed> ObserveStorageSpeed(const StorageSpeedParameters& parameter
       return BadParameters("block of " + std::to_string(block) +
                            " bytes is no multiple of 4096 that divides fileBytes");
     }
+  }
+  if (parameters.metadata_files < 0 || parameters.metadata_seconds < 0 ||
+      (parameters.metadata_files > 0) != (parameters.metadata_seconds > 0)) {
+    return BadParameters("metadataFiles and metadataSeconds go together");
   }
   SpeedProbe probe(parameters, viewer, exchange, deadline, progress);
   const auto done = probe.Run(viewer.node);

@@ -12,8 +12,10 @@
 namespace dlc {
 
 /// All ranks write a file each at the same time (fsync included in the time), then all read one:
-/// another node's where there is one, else their own after its pages were dropped. What fails is
-/// part of the observation; an Error means that nothing was measured. Removes all that it made.
+/// another node's where there is one, else their own after its pages were dropped; then rank 0
+/// alone writes and one rank reads, and all make, list and delete small files, as the parameters
+/// say. What fails is part of the observation; an Error means that nothing was measured. An eighth
+/// of the time is kept for the end. Removes all that it made.
 Result<StorageSpeed> ObserveStorageSpeed(const StorageSpeedParameters& parameters,
                                          const StorageViewer& viewer, Exchange& exchange,
                                          Deadline deadline, const Progress& progress);
