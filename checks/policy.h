@@ -184,6 +184,14 @@ struct StoragePolicy {
   double min_metadata_operations_per_second = 0;
 };
 
+/// What is saved, loaded and trained on under the checkpoint path.
+struct CheckpointPolicy {
+  std::string measure = "with-ranks";  ///< "with-ranks", "no"
+  std::string model = "qwen2-tiny";    ///< a preset, or "workload"
+  std::string backend = "cpu";         ///< as FsdpTrainingPolicy's
+  int steps = 2;                       ///< before the save, and as many after it
+};
+
 /// What is good enough. Every limit and every tolerance is here; nothing is hidden in a check.
 struct Policy {
   std::string name;           ///< metadata.name, may be empty
@@ -196,6 +204,7 @@ struct Policy {
   NcclPolicy nccl;
   FsdpPolicy fsdp;
   StoragePolicy storage;
+  CheckpointPolicy checkpoint;
   /// Rule id ("image-digest/floating-tag") or check id -> severity. The rule's own entry wins over
   /// its check's.
   std::map<std::string, Severity> severity;

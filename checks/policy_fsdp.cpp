@@ -15,13 +15,17 @@ const std::vector<std::string>& PresetNames() {
   return names;
 }
 
+std::vector<std::string> TrainedNames() {
+  std::vector<std::string> names = PresetNames();
+  names.emplace_back("workload");
+  return names;
+}
+
 Result<void> ReadTraining(const std::string& file, const DocNode& node, const std::string& where,
                           FsdpTrainingPolicy& training) {
   StrictMap map(file, node, where);
   map.Choice("measure", training.measure, {"with-ranks", "no"});
-  std::vector<std::string> models = PresetNames();
-  models.emplace_back("workload");
-  map.Choice("model", training.model, models);
+  map.Choice("model", training.model, TrainedNames());
   map.Choice("backend", training.backend, {"cpu", "cuda"});
   map.Int("rows", training.rows, 1, kMostRows);
   map.Int("sequence", training.sequence, 1, kLongestSequence);
@@ -44,6 +48,17 @@ Result<void> ReadFsdpPolicy(const std::string& file, const DocNode& node, const 
   map.Each("training", [&](const DocNode& training) {
     return ReadTraining(file, training, where + ".training", fsdp.training);
   });
+  return map.Finish();
+}
+
+Result<void> ReadCheckpointPolicy(const std::string& file, const DocNode& node,
+                                  const std::string& where, CheckpointPolicy& checkpoint) {
+  constexpr int kMostCheckpointSteps = 100;
+  StrictMap map(file, node, where);
+  map.Choice("measure", checkpoint.measure, {"with-ranks", "no"});
+  map.Choice("model", checkpoint.model, TrainedNames());
+  map.Choice("backend", checkpoint.backend, {"cpu", "cuda"});
+  map.Int("steps", checkpoint.steps, 1, kMostCheckpointSteps);
   return map.Finish();
 }
 

@@ -163,6 +163,10 @@ void PolicyReader::Body(StrictMap& map) {
   map.Each("nccl", [this](const DocNode& node) { return Nccl(node); });
   map.Each("fsdp", [this](const DocNode& node) { return Fsdp(node); });
   map.Each("storage", [this](const DocNode& node) { return Storage(node); });
+  map.Each("checkpoint", [this](const DocNode& node) {
+    return ReadCheckpointPolicy(file_, node, where_.empty() ? "checkpoint" : where_ + ".checkpoint",
+                                policy_.checkpoint);
+  });
   map.Each("severity", [this](const DocNode& node) { return Severities(node); });
 }
 

@@ -97,6 +97,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   setup.workload_model = model;
   setup.run_id = run.id;
   setup.storage = policy.storage;
+  setup.checkpoint = policy.checkpoint;
   setup.gpus = policy.gpu.devices != "no";
   AddPolicySizes(policy.fabric, setup);
   AddNccl(policy, setup);

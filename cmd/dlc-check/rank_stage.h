@@ -43,6 +43,7 @@ struct RankSetup {
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   std::string inspect_path;     ///< of an existing checkpoint; empty: none
   StoragePolicy storage;
+  CheckpointPolicy checkpoint;
 };
 
 /// What the ranks of one stage do.

@@ -170,28 +170,36 @@ milliseconds FsdpTime(const RankSetup& setup) {
   return kFsdp + milliseconds(static_cast<int>(seconds * 1000));
 }
 
+/// What `model` and `backend` of a policy come to.
+FsdpTrainingParameters TrainingWith(const RankSetup& setup, const std::string& model,
+                                    const std::string& backend) {
+  FsdpTrainingParameters training;
+  training.model.name = model;
+  if (model == kWorkloadModel && setup.workload_model) {
+    training.model = *setup.workload_model;
+  }
+  training.seed = 1;
+  training.backend = backend;
+  if (backend == "cuda") {
+    training.library = setup.nccl_library;
+    training.host_id_per_rank = setup.nccl_host_id_per_rank;
+  }
+  return training;
+}
+
 FsdpTrainingParameters TrainingOf(const RankSetup& setup) {
   const FsdpTrainingPolicy& policy = setup.fsdp.training;
-  FsdpTrainingParameters training;
-  training.model.name = policy.model;
-  if (policy.model == kWorkloadModel && setup.workload_model) {
-    training.model = *setup.workload_model;
-  } else if (setup.workload_model) {
+  FsdpTrainingParameters training = TrainingWith(setup, policy.model, policy.backend);
+  if (policy.model != kWorkloadModel && setup.workload_model) {
     training.predict_model = *setup.workload_model;
   }
   training.rows = policy.rows;
   training.sequence = policy.sequence;
   training.micro_batches = policy.micro_batches;
   training.steps = policy.steps;
-  training.seed = 1;
   training.exact = true;
   training.reference = "auto";
   training.predict = policy.predict;
-  training.backend = policy.backend;
-  if (policy.backend == "cuda") {
-    training.library = setup.nccl_library;
-    training.host_id_per_rank = setup.nccl_host_id_per_rank;
-  }
   return training;
 }
 
@@ -270,6 +278,37 @@ StorageSpeedParameters StorageSpeedOf(const RankSetup& setup) {
   return speed;
 }
 
+/// As a short training, and a file system that takes its time.
+constexpr milliseconds kCheckpointFiles{120'000};
+/// A state of up to so many bytes is read again for each other number of ranks.
+constexpr std::int64_t kMostReshardBytes = std::int64_t{256} << 20;
+
+CheckpointTrainingParameters CheckpointTrainingOf(const RankSetup& setup) {
+  const CheckpointPolicy& policy = setup.checkpoint;
+  CheckpointTrainingParameters parameters;
+  parameters.path = setup.checkpoint_path;
+  parameters.most_reshard_bytes = kMostReshardBytes;
+  FsdpTrainingParameters& training = parameters.training;
+  training = TrainingWith(setup, policy.model, policy.backend);
+  training.rows = 1;
+  training.sequence = 64;
+  training.micro_batches = 1;
+  training.steps = policy.steps;
+  training.reference = "no";
+  return parameters;
+}
+
+milliseconds CheckpointTime(const RankSetup& setup,
+                            const CheckpointTrainingParameters& parameters) {
+  constexpr double kBytesEach = 12;
+  const auto bytes = static_cast<double>(ElementsOf(parameters.training.model)) * kBytesEach;
+  const double seconds = std::min(4 * bytes / kSlowestStorage, kMostStorageSeconds);
+  FsdpTrainingParameters twice = parameters.training;
+  twice.steps *= 2;
+  return FsdpTrainingTime(setup, twice) + kCheckpointFiles +
+         milliseconds(static_cast<int>(seconds * 1000));
+}
+
 StageWork CheckpointWork(const RankSetup& setup) {
   StageWork work;
   if (setup.checkpoint_path.empty()) {
@@ -280,10 +319,19 @@ StageWork CheckpointWork(const RankSetup& setup) {
   const milliseconds visible(static_cast<int>(setup.storage.visible_within_seconds * 1000));
   work.steps = {
       Step("meet", kMeet, setup),
+      Step("leftover-runs", kLeftoverRuns, setup,
+           FactsToJson(LeftoverRunsParameters{setup.checkpoint_path, false, "", 0})),
       Step("storage-shared", kStorageOperations + visible, setup,
            FactsToJson(
                StorageSharedParameters{setup.checkpoint_path, static_cast<int>(visible.count())})),
       Step("storage-speed", StorageSpeedTime(setup, speed.file_bytes), setup, FactsToJson(speed))};
+  if (setup.checkpoint.measure != "no") {
+    const CheckpointTrainingParameters training = CheckpointTrainingOf(setup);
+    const milliseconds time = CheckpointTime(setup, training);
+    for (const char* step : {"checkpoint-save", "checkpoint-load"}) {
+      work.steps.push_back(Step(step, time, setup, FactsToJson(training)));
+    }
+  }
   if (!setup.inspect_path.empty()) {
     work.steps.push_back(
         Step("checkpoint-tree", kCheckpointTree, setup,

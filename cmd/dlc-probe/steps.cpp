@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cmd/dlc-probe/checkpoint_steps.h"
 #include "cmd/dlc-probe/fabric_parameters.h"
 #include "cmd/dlc-probe/fabric_steps.h"
 #include "cmd/dlc-probe/fsdp_steps.h"
@@ -128,6 +129,12 @@ constexpr StepKind kKinds[] = {
      CheckParameters<StorageSharedParameters>, PathOf<StorageSharedParameters>},
     {"storage-speed", true, RunStorageSpeed, Adopt<StorageSpeed, &RankObservations::storage_speed>,
      CheckParameters<StorageSpeedParameters>, PathOf<StorageSpeedParameters>},
+    {"checkpoint-save", true, RunCheckpointSave,
+     Adopt<CheckpointSave, &RankObservations::checkpoint_save>, CheckCheckpointTraining,
+     PathOf<CheckpointTrainingParameters>},
+    {"checkpoint-load", true, RunCheckpointLoad,
+     Adopt<CheckpointLoad, &RankObservations::checkpoint_load>, CheckCheckpointTraining,
+     PathOf<CheckpointTrainingParameters>},
     {"checkpoint-tree", false, RunCheckpointTree,
      Adopt<CheckpointTree, &RankObservations::checkpoint_tree>,
      CheckParameters<CheckpointTreeParameters>, PathOf<CheckpointTreeParameters>},

@@ -1,3 +1,4 @@
+#include "cmd/dlc-probe/checkpoint_steps.h"
 #include "cmd/dlc-probe/fabric_steps.h"
 #include "cmd/dlc-probe/fsdp_steps.h"
 
@@ -28,6 +29,14 @@ Result<std::string> RunFsdpLayout(const StepContext& /*context*/) {
 }
 
 Result<std::string> RunFsdpTraining(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+Result<std::string> RunCheckpointSave(const StepContext& /*context*/) {
+  return BuiltWithout();
+}
+
+Result<std::string> RunCheckpointLoad(const StepContext& /*context*/) {
   return BuiltWithout();
 }
 

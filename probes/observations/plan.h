@@ -28,12 +28,13 @@ inline constexpr std::array<std::string_view, 3> kFaultsAtStart = {"never-arrive
 /// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory, and
 /// three are its own: in what is moved on the GPU, between host and GPU, and in the product. The
 /// five last are of "fsdp-training": what the rank does wrong with its shard.
-inline constexpr std::array<std::string_view, 15> kFaultsInStep = {
+inline constexpr std::array<std::string_view, 18> kFaultsInStep = {
     "exit",         "crash",         "kill",
     "sleep",        "exit-rank",     "other-directory",
     "flip-bit",     "flip-transfer", "flip-host-copy",
     "flip-product", "wrong-average", "skipped-shard",
-    "padding-leak", "stale-gather",  "dropped-micro-batch"};
+    "padding-leak", "stale-gather",  "dropped-micro-batch",
+    "lost-moments", "stale-step",    "corrupt-shard"};
 
 /// What dlc-probe does, the same text for every rank of a run.
 struct RankPlan {
@@ -157,6 +158,17 @@ struct FsdpTrainingParameters {
   FsdpModel predict_model;
 
   bool operator==(const FsdpTrainingParameters&) const = default;
+};
+
+/// Of "checkpoint-save" and "checkpoint-load", the same for both.
+struct CheckpointTrainingParameters {
+  std::string path;  ///< of the shared storage
+  /// `steps` before the save, and as many after it.
+  FsdpTrainingParameters training;
+  /// A larger state is not cut for other numbers of ranks: each of them reads all of it.
+  std::int64_t most_reshard_bytes = 0;
+
+  bool operator==(const CheckpointTrainingParameters&) const = default;
 };
 
 /// Of "gpu-compute".

@@ -6,6 +6,7 @@
 
 #include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/fabric.h"
+#include "probes/observations/checkpoint.h"
 #include "probes/observations/fsdp.h"
 #include "probes/observations/gpu.h"
 #include "probes/observations/nccl.h"
@@ -93,6 +94,8 @@ struct RankObservations {
   std::vector<ExperimentResult<FsdpTrainingExperiment>> fsdp_training;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
+  std::vector<ExperimentResult<CheckpointSave>> checkpoint_save;
+  std::vector<ExperimentResult<CheckpointLoad>> checkpoint_load;
   std::vector<ExperimentResult<CheckpointTree>> checkpoint_tree;
   std::vector<ExperimentResult<LeftoverRuns>> leftover_runs;  ///< of earlier runs
   std::vector<std::string> leftovers;  ///< of this run's directories, what could not be removed

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "probes/observations/checkpoint_fields.h"
 #include "probes/observations/fabric_fields.h"
 #include "probes/observations/fsdp_fields.h"
 #include "probes/observations/gpu_fields.h"
@@ -118,6 +119,8 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::fsdp_training>("fsdpTraining"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
+    F<&RankObservations::checkpoint_save>("checkpointSave"),
+    F<&RankObservations::checkpoint_load>("checkpointLoad"),
     F<&RankObservations::checkpoint_tree>("checkpointTree"),
     F<&RankObservations::leftover_runs>("leftoverRuns"),
     F<&RankObservations::leftovers>("leftovers"), F<&RankObservations::interrupted>("interrupted")}; };
@@ -188,6 +191,10 @@ template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFi
     F<&FsdpTrainingParameters::reference>("reference"),
     F<&FsdpTrainingParameters::predict>("predict"),
     F<&FsdpTrainingParameters::predict_model>("predictModel")}; };
+template <> struct FieldsOf<CheckpointTrainingParameters> { static constexpr Field kFields[] = {
+    F<&CheckpointTrainingParameters::path>("path"),
+    F<&CheckpointTrainingParameters::training>("training"),
+    F<&CheckpointTrainingParameters::most_reshard_bytes>("mostReshardBytes")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

@@ -28,9 +28,9 @@ struct GpuSide {
   std::unique_ptr<TrainingBackend> backend;
 };
 
-Result<GpuSide> OpenSide(const FsdpTrainingParameters& parameters, int local_rank) {
+Result<GpuSide> OpenSide(const std::string& library, int local_rank) {
   GpuSide side;
-  auto api = NcclApi::Load(parameters.library);
+  auto api = NcclApi::Load(library);
   if (!api) {
     return api.error();
   }
@@ -65,34 +65,45 @@ NcclIntroduction IntroductionOf(const Result<GpuSide>& side, const RankFacts& me
 
 }  // namespace
 
-Result<FsdpTrainingExperiment> ObserveFsdpTrainingOnGpu(
-    const FsdpTrainingParameters& parameters, TrainingFault fault, const RankFacts& me,
-    Exchange& exchange, Deadline deadline, const std::function<void(const std::string&)>& say) {
-  if (parameters.host_id_per_rank) {
+Result<void> TrainOnGpu(const TrainingSide& with, const RankFacts& me, Exchange& exchange,
+                        Deadline deadline, const TrainingBody& body) {
+  if (with.host_id_per_rank) {
     SetNcclSettings({NcclHostIdOf(me.rank)});
   }
-  say("loading NCCL");
-  auto side = OpenSide(parameters, me.local_rank);
+  with.say("loading NCCL");
+  auto side = OpenSide(with.library, me.local_rank);
   const NcclIntroduction mine = IntroductionOf(side, me);
   const auto met = IntroduceForNccl(mine, exchange, deadline);
   if (!side || !met) {
     return side ? met.error() : side.error();
   }
-  say("making a communicator of NCCL " + mine.version);
+  with.say("making a communicator of NCCL " + mine.version);
   const auto group = NcclGroup::Open(side->api, *side->gpu, exchange, deadline, deadline, [] {});
   if (!group) {
     return group.error();
   }
-  FsdpTrainingExperiment seen;
-  seen.backend = "cuda";
-  seen.device = side->gpu->Name();
-  seen.transport = exchange.size() > 1 ? "NCCL " + mine.version : "";
   NcclCollectives collectives(**group, side->backend->Stream(TrainingQueue::kCommunication));
   // Ranks on one GPU share its memory.
   const TrainingRanks ranks{*side->backend, collectives, exchange,
-                            me.node + " " + side->gpu->PciAddress(), say};
-  RunTraining(parameters, fault, DataType::kBfloat16, ranks, deadline, seen);
-  return seen;
+                            me.node + " " + side->gpu->PciAddress(), with.say};
+  body({"cuda", side->gpu->Name(), exchange.size() > 1 ? "NCCL " + mine.version : ""}, ranks);
+  return {};
+}
+
+Result<FsdpTrainingExperiment> ObserveFsdpTrainingOnGpu(
+    const FsdpTrainingParameters& parameters, TrainingFault fault, const RankFacts& me,
+    Exchange& exchange, Deadline deadline, const std::function<void(const std::string&)>& say) {
+  FsdpTrainingExperiment seen;
+  const TrainingSide side{"", parameters.library, parameters.host_id_per_rank, "", say};
+  const auto done = TrainOnGpu(
+      side, me, exchange, deadline, [&](const TrainingPlace& place, const TrainingRanks& ranks) {
+        seen.backend = place.backend;
+        seen.device = place.device;
+        seen.transport = place.transport;
+        RunTraining(parameters, fault, DataType::kBfloat16, ranks, deadline, seen);
+        return !seen.stopped_by;
+      });
+  return done ? Result<FsdpTrainingExperiment>(std::move(seen)) : done.error();
 }
 
 }  // namespace dlc

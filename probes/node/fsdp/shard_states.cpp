@@ -66,6 +66,14 @@ Result<void> MakeShardStates(TrainingBackend& backend, const ShardPlan& plan,
   if (auto done = states.copy.Take(backend, plan.total, options.shape.compute, taken); !done) {
     return done;
   }
+  return RefreshCopy(backend, plan, options, states);
+}
+
+Result<void> RefreshCopy(TrainingBackend& backend, const ShardPlan& plan,
+                         const TrainingOptions& options, const ShardStates& states) {
+  if (!states.copy.Taken()) {
+    return {};
+  }
   const auto whole = PrepareWhole(backend, plan.total);
   return whole ? TrainingResult(backend.Move(*whole, states.master.At(0), DataType::kFloat32,
                                              states.copy.At(0), options.shape.compute,

@@ -55,6 +55,10 @@ Result<void> MakeShardStates(TrainingBackend& backend, const ShardPlan& plan,
                              const TrainingOptions& options, ShardStates& states,
                              std::int64_t& taken);
 
+/// Makes what is gathered anew from the parameters.
+Result<void> RefreshCopy(TrainingBackend& backend, const ShardPlan& plan,
+                         const TrainingOptions& options, const ShardStates& states);
+
 /// `count` elements, where they are.
 Result<int> PrepareWhole(TrainingBackend& backend, std::int64_t count);
 

@@ -72,6 +72,14 @@ Result<ShardedStep> ShardedModel::Step(Deadline deadline) {
   return step;
 }
 
+Result<void> ShardedModel::Resume(int steps) {
+  step_ = steps;
+  if (auto done = RefreshCopy(backend_, plan_, options_, states_); !done) {
+    return done;
+  }
+  return TrainingResult(backend_.Wait());
+}
+
 Result<void> ShardedModel::Report(ShardedStep& step) {
   const auto exposed = exchange_.TakeExposedSeconds();
   if (!exposed) {

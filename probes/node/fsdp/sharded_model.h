@@ -39,6 +39,9 @@ class ShardedModel {
   /// next call.
   Result<const void*> Gathered(int unit, Deadline deadline);
 
+  /// Goes on after `steps` steps with what was put into States(): master and both moments.
+  Result<void> Resume(int steps);
+
   const ShardPlan& Plan() const { return plan_; }
   const ShardStates& States() const { return states_; }
   /// Bytes of the device.

@@ -8,51 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "probes/node/fsdp/memory_claims.h"
 #include "probes/node/fsdp/sharded_model.h"
 #include "probes/node/fsdp/training_memory.h"
 #include "probes/node/fsdp/training_verification.h"
 
 namespace dlc {
 namespace {
-
-/// What each rank has and needs.
-struct MemoryClaim {
-  std::int64_t needed = 0;
-  std::int64_t free = 0;
-  std::string device;
-};
-
-Result<std::vector<MemoryClaim>> ExchangeClaims(Exchange& exchange, const MemoryClaim& mine,
-                                                Deadline deadline) {
-  const auto all = exchange.AllGather(
-      std::to_string(mine.needed) + " " + std::to_string(mine.free) + " " + mine.device, deadline);
-  if (!all) {
-    return all.error();
-  }
-  std::vector<MemoryClaim> claims;
-  for (const std::string& text : *all) {
-    MemoryClaim claim;
-    char* rest = nullptr;
-    claim.needed = std::strtoll(text.c_str(), &rest, 10);
-    claim.free = std::strtoll(rest, &rest, 10);
-    claim.device = *rest == ' ' ? rest + 1 : rest;
-    claims.push_back(std::move(claim));
-  }
-  return claims;
-}
-
-int SharersOf(const std::vector<MemoryClaim>& claims, const MemoryClaim& one) {
-  return static_cast<int>(std::count_if(
-      claims.begin(), claims.end(), [&](const MemoryClaim& c) { return c.device == one.device; }));
-}
-
-bool Fits(const std::vector<MemoryClaim>& claims, const MemoryClaim& one) {
-  std::int64_t needed = 0;
-  for (const MemoryClaim& claim : claims) {
-    needed += claim.device == one.device ? claim.needed : 0;
-  }
-  return needed <= one.free;
-}
 
 FsdpTrainingStep StepSeen(const ShardedStep& step) {
   FsdpTrainingStep seen;
@@ -100,32 +62,14 @@ class RunOfTraining {
 
  private:
   Result<void> AskForMemory() {
-    TrainingBytes bytes = EstimateTraining(ranks_.backend, options_, size_);
-    if (options_.exact) {
-      bytes.activations = 0;
+    auto asked = AskForTrainingMemory(ranks_, options_, deadline_);
+    if (!asked) {
+      return asked.error();
     }
-    run_.needed_bytes = bytes.Sharded();
-    std::uint64_t free = 0;
-    std::uint64_t total = 0;
-    const DeviceStatus asked = ranks_.backend.FreeMemory(free, total);
-    run_.free_bytes = static_cast<std::int64_t>(free);
-    MemoryClaim mine{run_.needed_bytes, run_.free_bytes, ranks_.device};
-    auto claims = ExchangeClaims(ranks_.exchange, mine, deadline_);
-    if (!claims) {
-      return claims.error();
-    }
-    if (auto good = Agree(TrainingResult(asked)); !good) {
-      return good;
-    }
-    sharers_ = SharersOf(*claims, mine);
-    for (int rank = 0; rank < size_ && run_.not_looked_at.empty(); ++rank) {
-      const MemoryClaim& claim = (*claims)[static_cast<std::size_t>(rank)];
-      if (!Fits(*claims, claim)) {
-        run_.not_looked_at =
-            "rank " + std::to_string(rank) + " " +
-            TooLittleMemory(ranks_.backend, options_, size_, SharersOf(*claims, claim), claim.free);
-      }
-    }
+    run_.needed_bytes = asked->needed_bytes;
+    run_.free_bytes = asked->free_bytes;
+    run_.not_looked_at = std::move(asked->too_little);
+    sharers_ = asked->sharers;
     return {};
   }
 
@@ -147,23 +91,8 @@ class RunOfTraining {
     return {};
   }
 
-  /// An error where any rank has one, before a collective waits for it.
   Result<void> Agree(const Result<void>& mine) {
-    const auto all =
-        ranks_.exchange.AllGather(mine ? std::string() : mine.error().message, deadline_);
-    if (!mine) {
-      return mine.error();
-    }
-    if (!all) {
-      return all.error();
-    }
-    for (std::size_t rank = 0; rank < all->size(); ++rank) {
-      if (!(*all)[rank].empty()) {
-        return Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + ": " + (*all)[rank],
-                     ""};
-      }
-    }
-    return {};
+    return AgreeOnErrors(ranks_.exchange, mine, deadline_);
   }
 
   Result<void> Train() {

@@ -1,0 +1,67 @@
+#include "checks/checkpoint_runs.h"
+
+namespace dlc {
+namespace {
+
+/// Whether the row's rank trained what the policy asks for; else why it says nothing of it.
+template <class T>
+std::optional<Observed<T>> WhyNoWord(const RankResult<T>& result, const CheckpointPolicy& policy) {
+  const T* seen = result.seen.get();
+  if (seen == nullptr) {
+    return result.seen;
+  }
+  if (!seen->not_looked_at.empty()) {
+    return Observed<T>(NotLookedAt{seen->not_looked_at, ""});
+  }
+  const CheckpointTraining& training = seen->training;
+  if (training.model != policy.model || training.backend != policy.backend) {
+    return Observed<T>(NotLookedAt{"the policy asks for " + policy.model + " on " + policy.backend +
+                                       " (checkpoint); " + result.name + " trained '" +
+                                       training.model + "' on '" + training.backend + "'",
+                                   ""});
+  }
+  if (seen->stopped_by) {
+    return Observed<T>(*seen->stopped_by);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+CheckpointRow<T> RowOf(const RankRun& run, std::vector<ExperimentResult<T>> RankObservations::*kind,
+                       const CheckpointPolicy& policy) {
+  CheckpointRow<T> row;
+  row.results = ResultsOf(run, kind);
+  if (row.results.empty()) {
+    row.unseen = Observed<T>(NotLookedAt{"no rank ran", ""});
+  }
+  for (const auto& result : row.results) {
+    if (auto why = WhyNoWord(result, policy); why && !row.unseen) {
+      row.unseen = std::move(why);
+    }
+  }
+  return row;
+}
+
+}  // namespace
+
+CheckpointSaveRow CheckpointSavesOf(const RankRun& run, const CheckpointPolicy& policy) {
+  return RowOf(run, &RankObservations::checkpoint_save, policy);
+}
+
+CheckpointLoadRow CheckpointLoadsOf(const RankRun& run, const CheckpointPolicy& policy) {
+  return RowOf(run, &RankObservations::checkpoint_load, policy);
+}
+
+std::string SavedHash(const CheckpointSaveRow& saves) {
+  std::string hash;
+  for (const auto& result : saves.results) {
+    const CheckpointSave* seen = result.seen.get();
+    if (seen == nullptr || seen->hash.empty() || (!hash.empty() && hash != seen->hash)) {
+      return "";
+    }
+    hash = seen->hash;
+  }
+  return hash;
+}
+
+}  // namespace dlc

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checks/policy.h"
+#include "checks/rank_results.h"
+#include "probes/observations/checkpoint.h"
+
+namespace dlc {
+
+/// What the ranks saw of one of the two steps.
+template <class T>
+struct CheckpointRow {
+  std::vector<RankResult<T>> results;
+  /// Why the first rank that cannot vouch for the policy's model on the policy's backend cannot;
+  /// absent: every rank can.
+  std::optional<Observed<T>> unseen;
+};
+
+using CheckpointSaveRow = CheckpointRow<CheckpointSave>;
+using CheckpointLoadRow = CheckpointRow<CheckpointLoad>;
+
+CheckpointSaveRow CheckpointSavesOf(const RankRun& run, const CheckpointPolicy& policy);
+CheckpointLoadRow CheckpointLoadsOf(const RankRun& run, const CheckpointPolicy& policy);
+
+/// The hash that all ranks have; empty where they have none or differ.
+std::string SavedHash(const CheckpointSaveRow& saves);
+
+}  // namespace dlc
