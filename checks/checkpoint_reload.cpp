@@ -120,7 +120,23 @@ void JudgeSaved(ReloadContext& context) {
   finding.notes.insert(finding.notes.end(), notes.begin(), notes.end());
 }
 
+/// Whether the manifest was written: without it there is nothing that should have been found.
+bool Published(const CheckpointSaveRow& saves) {
+  return std::any_of(saves.results.begin(), saves.results.end(), [](const auto& result) {
+    return result.seen.seen() && result.seen.value().published;
+  });
+}
+
 void JudgeSameState(ReloadContext& context) {
+  if (!Published(context.saves)) {
+    if (context.saves.unseen) {
+      context.judge.Unseen(kSameState, context.subject, "the save", *context.saves.unseen);
+    } else {
+      context.judge.Unknown(kSameState, context.subject,
+                            {"unavailable", "no checkpoint was published", ""});
+    }
+    return;
+  }
   std::vector<std::string> wrong = RefusedBy(context.loads);
   const std::string saved = SavedHash(context.saves);
   std::int64_t loaded = 0;
