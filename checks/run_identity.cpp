@@ -107,6 +107,10 @@ void JudgeCluster(const Observations& o, Judge& judge) {
     judge.NotApplicable(kCluster.id, kRun,
                         "no config or manifest was given: the objects were read from the API "
                         "server and stand in the observations");
+  } else if (o.checkpoint_views.seen()) {
+    judge.NotApplicable(kCluster.id, kRun,
+                        "no config was given: the directories of --from-checkpoint are judged, and "
+                        "the sha256 of their files stand in the observations");
   } else {
     judge.Unknown(kCluster.id, kRun,
                   {"not-found", "the run recorded no sha256 of a config or manifest", ""});

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/checkpoint.h"
 #include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/fabric.h"
-#include "probes/observations/checkpoint.h"
 #include "probes/observations/fsdp.h"
 #include "probes/observations/gpu.h"
 #include "probes/observations/nccl.h"
