@@ -283,11 +283,16 @@ constexpr milliseconds kCheckpointFiles{120'000};
 /// A state of up to so many bytes is read again for each other number of ranks.
 constexpr std::int64_t kMostReshardBytes = std::int64_t{256} << 20;
 
+milliseconds VisibleWithin(const RankSetup& setup) {
+  return milliseconds(static_cast<int>(setup.storage.visible_within_seconds * 1000));
+}
+
 CheckpointTrainingParameters CheckpointTrainingOf(const RankSetup& setup) {
   const CheckpointPolicy& policy = setup.checkpoint;
   CheckpointTrainingParameters parameters;
   parameters.path = setup.checkpoint_path;
   parameters.most_reshard_bytes = kMostReshardBytes;
+  parameters.visible_within_ms = static_cast<int>(VisibleWithin(setup).count());
   FsdpTrainingParameters& training = parameters.training;
   training = TrainingWith(setup, policy.model, policy.backend);
   training.rows = 1;
@@ -316,7 +321,7 @@ StageWork CheckpointWork(const RankSetup& setup) {
     return work;
   }
   const StorageSpeedParameters speed = StorageSpeedOf(setup);
-  const milliseconds visible(static_cast<int>(setup.storage.visible_within_seconds * 1000));
+  const milliseconds visible = VisibleWithin(setup);
   work.steps = {
       Step("meet", kMeet, setup),
       Step("leftover-runs", kLeftoverRuns, setup,

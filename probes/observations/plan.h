@@ -167,6 +167,8 @@ struct CheckpointTrainingParameters {
   FsdpTrainingParameters training;
   /// A larger state is not cut for other numbers of ranks: each of them reads all of it.
   std::int64_t most_reshard_bytes = 0;
+  /// What one rank sees of the checkpoint must be seen by all within so long.
+  int visible_within_ms = 0;
 
   bool operator==(const CheckpointTrainingParameters&) const = default;
 };

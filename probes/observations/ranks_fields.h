@@ -194,7 +194,8 @@ template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFi
 template <> struct FieldsOf<CheckpointTrainingParameters> { static constexpr Field kFields[] = {
     F<&CheckpointTrainingParameters::path>("path"),
     F<&CheckpointTrainingParameters::training>("training"),
-    F<&CheckpointTrainingParameters::most_reshard_bytes>("mostReshardBytes")}; };
+    F<&CheckpointTrainingParameters::most_reshard_bytes>("mostReshardBytes"),
+    F<&CheckpointTrainingParameters::visible_within_ms>("visibleWithinMs")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

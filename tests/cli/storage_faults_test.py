@@ -71,6 +71,8 @@ FAULTS = [
           name="corrupt-read of another node's file"),
     Fault("corrupt-read", "--byte 4096 --match */speed-0-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"read: wrong-data")},
           name="corrupt-read of large files"),
+    Fault("corrupt-read", "--byte 9000001 --match */speed-0-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"read: wrong-data \(read: byte 9000001 is")},
+          name="corrupt-read in the middle of a page"),
     Fault("corrupt-write", "--byte 5000", {OPERATIONS: ("fail", r"^read-back: wrong-data \(byte 5000 of 65536 reads other")}),
     Fault("truncated", "--after 10", {OPERATIONS: ("fail", r"^read-back: wrong-data \(10 bytes read of 65536 written"),
                                       TRANSFERS: ("fail", r"read: wrong-data")}),
