@@ -246,15 +246,20 @@ void JudgeWorldSizes(ReloadContext& context) {
   }
 }
 
-void JudgeRefusals(ReloadContext& context) {
-  const std::vector<CheckpointRefusal>* refusals = nullptr;
-  for (const auto& result : context.saves.results) {
-    const CheckpointSave* seen = result.seen.get();
-    if (refusals == nullptr && seen != nullptr && !seen->refusals.empty()) {
-      refusals = &seen->refusals;
+/// Of all ranks, though one does the damage: none hides behind another.
+std::vector<CheckpointRefusal> RefusalsOf(const CheckpointSaveRow& saves) {
+  std::vector<CheckpointRefusal> all;
+  for (const auto& result : saves.results) {
+    if (const CheckpointSave* seen = result.seen.get()) {
+      all.insert(all.end(), seen->refusals.begin(), seen->refusals.end());
     }
   }
-  if (refusals == nullptr) {
+  return all;
+}
+
+void JudgeRefusals(ReloadContext& context) {
+  const std::vector<CheckpointRefusal> refusals = RefusalsOf(context.saves);
+  if (refusals.empty()) {
     if (context.saves.unseen) {
       context.judge.Unseen(kRefusals, context.subject, "the refusals", *context.saves.unseen);
     } else {
@@ -264,14 +269,16 @@ void JudgeRefusals(ReloadContext& context) {
     return;
   }
   std::vector<std::string> missed;
+  for (const CheckpointRefusal& one : refusals) {
+    if (one.planted && !one.caught) {
+      missed.push_back(one.name + " (" + one.found + ")");
+    }
+  }
   std::vector<std::string> absent;
   for (const std::string_view damage : kDamages) {
-    const auto it = std::find_if(refusals->begin(), refusals->end(),
-                                 [&](const auto& one) { return one.name == damage; });
-    if (it == refusals->end() || !it->planted) {
+    if (std::none_of(refusals.begin(), refusals.end(),
+                     [&](const auto& one) { return one.name == damage && one.planted; })) {
       absent.emplace_back(damage);
-    } else if (!it->caught) {
-      missed.push_back(std::string(damage) + " (" + it->found + ")");
     }
   }
   if (missed.empty() && !absent.empty()) {

@@ -267,6 +267,24 @@ TEST_CASE("checkpoint-reload: damages that were not planted, or are not there, a
   CHECK(Says(Of(o, kRefusals), "could not see the refusals: killed by SIGKILL"));
 }
 
+TEST_CASE("checkpoint-reload: a damage named twice was refused when it was both times") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 0).refusals.push_back({"partial", true, false, "it was taken"});
+  CHECK(Of(o, kRefusals).verdict == Verdict::kFail);
+  CHECK(Of(o, kRefusals).reason.message == "it took partial (it was taken)");
+  SaveAt(o, 0).refusals.back() = {"partial", false, false, "EPERM"};
+  CHECK(Of(o, kRefusals).verdict == Verdict::kPass);  // planted once, and refused
+}
+
+TEST_CASE("checkpoint-reload: a damage that another rank, or another name, tells is one too") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 1).refusals = {{"partial", true, false, "it was taken"}};
+  CHECK(Of(o, kRefusals).verdict == Verdict::kFail);
+  SaveAt(o, 1).refusals = {{"torn", true, false, "it was taken"}};
+  CHECK(Of(o, kRefusals).reason.message == "it took torn (it was taken)");
+  CHECK(Of(o, kRefusals).verdict == Verdict::kFail);
+}
+
 TEST_CASE("checkpoint-reload: damages stand when the ranks stopped after them") {
   Observations o = GoodCheckpoints({"a", "b"});
   SaveAt(o, 0).stopped_by = Error{ErrorCode::kTimedOut, "late", ""};
