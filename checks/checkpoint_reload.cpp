@@ -50,6 +50,7 @@ constexpr Rule kRules[] = {
 
 constexpr std::array<std::string_view, 5> kDamages = {"partial", "damaged", "swapped", "stale",
                                                       "mixed-run"};
+constexpr std::string_view kNoCommonState = "the saving ranks tell no common state";
 constexpr const char* kSaves = "observation:checkpoint_ranks.checkpoint_save";
 constexpr const char* kLoads = "observation:checkpoint_ranks.checkpoint_load";
 
@@ -164,7 +165,7 @@ void JudgeSameState(ReloadContext& context) {
   }
   if (wrong.empty() && saved.empty()) {
     context.judge.Unknown(kSameState, context.subject,
-                          {"unavailable", "the saving ranks tell no common state", ""});
+                          {"unavailable", std::string(kNoCommonState), ""});
     return;
   }
   Finding& finding = context.judge.Decide(
@@ -209,31 +210,56 @@ void JudgeNotCached(ReloadContext& context) {
   finding.actual = how;
 }
 
+/// "1, 3, 5".
+std::string ReshardSizes(const CheckpointLoad& load) {
+  std::string sizes;
+  for (const CheckpointReshard& one : load.reshards) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(one.ranks);
+  }
+  return sizes;
+}
+
+/// Where `saved` is empty there is nothing that a hash could differ from: errors alone are left.
+std::vector<std::string> WrongReshards(const CheckpointLoadRow& loads, const std::string& saved) {
+  std::vector<std::string> wrong;
+  for (const auto& result : loads.results) {
+    for (const CheckpointReshard& one : result.seen.value().reshards) {
+      if (!one.error.empty() || (!saved.empty() && one.hash != saved)) {
+        wrong.push_back(result.name + ": cut for " + std::to_string(one.ranks) + ": " +
+                        (one.error.empty() ? "other tensors" : one.error));
+      }
+    }
+  }
+  return wrong;
+}
+
+/// Why the loads without a wrong one show nothing all the same; an empty code: they do.
+Reason WhyNoReshards(const CheckpointLoadRow& loads, const std::string& saved) {
+  const CheckpointLoad& any = loads.results.front().seen.value();
+  const std::string sizes = ReshardSizes(any);
+  for (const auto& result : loads.results) {
+    if (ReshardSizes(result.seen.value()) != sizes) {
+      return {"unavailable", "the ranks did not try the same numbers", ""};
+    }
+  }
+  if (sizes.empty()) {
+    const std::string& why = any.reshard_not_looked_at;
+    return {"not-looked-at", why.empty() ? "no other number was tried" : why, ""};
+  }
+  return saved.empty() ? Reason{"unavailable", std::string(kNoCommonState), ""} : Reason{};
+}
+
 void JudgeWorldSizes(ReloadContext& context) {
   if (context.loads.unseen) {
     context.judge.Unseen(kWorldSizes, context.subject, "the load", *context.loads.unseen);
     return;
   }
   const CheckpointLoad& any = context.loads.results.front().seen.value();
-  if (any.reshards.empty()) {
-    const std::string why = any.reshard_not_looked_at;
-    context.judge.Unknown(kWorldSizes, context.subject,
-                          {"not-looked-at", why.empty() ? "no other number was tried" : why, ""});
-    return;
-  }
-  std::vector<std::string> wrong;
-  std::string sizes;
   const std::string saved = SavedHash(context.saves);
-  for (const auto& result : context.loads.results) {
-    for (const CheckpointReshard& one : result.seen.value().reshards) {
-      if (one.hash.empty() || one.hash != saved) {
-        wrong.push_back(result.name + ": cut for " + std::to_string(one.ranks) + ": " +
-                        (one.error.empty() ? "other tensors" : one.error));
-      }
-    }
-  }
-  for (const CheckpointReshard& one : any.reshards) {
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(one.ranks);
+  const std::vector<std::string> wrong = WrongReshards(context.loads, saved);
+  if (const Reason why = WhyNoReshards(context.loads, saved); wrong.empty() && !why.code.empty()) {
+    context.judge.Unknown(kWorldSizes, context.subject, why);
+    return;
   }
   Finding& finding = context.judge.Decide(kWorldSizes, context.subject,
                                           {{"numbers of ranks with other tensors", Op::kSubset,
@@ -241,8 +267,8 @@ void JudgeWorldSizes(ReloadContext& context) {
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message = NameSome(wrong);
   } else if (finding.verdict == Verdict::kPass) {
-    finding.actual =
-        "saved by " + std::to_string(any.training.ranks) + ", the same cut for " + sizes;
+    finding.actual = "saved by " + std::to_string(any.training.ranks) + ", the same cut for " +
+                     ReshardSizes(any);
   }
 }
 

@@ -152,11 +152,40 @@ TEST_CASE("checkpoint-reload: what the reader refused fails, also beside a lost 
   CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
 }
 
+TEST_CASE("checkpoint-reload: empty hashes everywhere are no pass") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  for (const int rank : {0, 1}) {
+    SaveAt(o, rank).hash.clear();
+    LoadAt(o, rank).hash.clear();
+    for (CheckpointReshard& one : LoadAt(o, rank).reshards) {
+      one.hash.clear();
+    }
+  }
+  CHECK(Of(o, kSameState).verdict == Verdict::kUnknown);
+  CHECK(Of(o, kSameState).reason.message == "the saving ranks tell no common state");
+  CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
+}
+
 TEST_CASE("checkpoint-reload: a rank without hash after its load fails") {
   Observations o = GoodCheckpoints({"a", "b"});
   LoadAt(o, 1).hash.clear();
   CHECK(Of(o, kSameState).verdict == Verdict::kFail);
   CHECK(Of(o, kSameState).reason.message == "not every rank has the saved state");
+}
+
+TEST_CASE("checkpoint-reload: saving ranks that do not agree give nothing to compare with") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 1).hash = "ab";
+  CHECK(Of(o, kSameState).verdict == Verdict::kUnknown);
+  CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
+}
+
+TEST_CASE("checkpoint-reload: a saver that dies after it has published is no other state") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  LoseSave(o, 1);
+  CHECK(Of(o, kSameState).verdict == Verdict::kUnknown);
+  CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
+  CHECK(Of(o, kNotCached).verdict == Verdict::kPass);
 }
 
 TEST_CASE("checkpoint-reload: loads that were not seen are unknown") {
@@ -239,6 +268,19 @@ TEST_CASE("checkpoint-reload: other tensors, an error and no hash fail for their
   LoseSave(o, 0);  // an error needs nothing to be compared with
   LoadAt(o, 1).reshards[1] = {3, "", "cannot read f: EIO"};
   CHECK(Of(o, kWorldSizes).verdict == Verdict::kFail);
+}
+
+TEST_CASE("checkpoint-reload: ranks that did not try the same numbers are no pass") {
+  for (const int rank : {0, 1}) {
+    CAPTURE(rank);
+    Observations o = GoodCheckpoints({"a", "b"});
+    LoadAt(o, rank).reshards.pop_back();
+    CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
+    LoadAt(o, rank).reshards.clear();
+    CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
+    LoadAt(o, 1 - rank).reshards[0].hash = "ab";  // and a difference is still one
+    CHECK(Of(o, kWorldSizes).verdict == Verdict::kFail);
+  }
 }
 
 // Damages.
