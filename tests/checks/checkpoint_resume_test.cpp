@@ -72,6 +72,19 @@ TEST_CASE("checkpoint-resume: losses are those of the rank whose role it is") {
   CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
 }
 
+TEST_CASE("checkpoint-resume: what is not finite is never the same") {
+  for (const double loss :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    CAPTURE(loss);
+    Observations o = GoodCheckpoints({"a", "b"});
+    SaveAt(o, 1).losses[0] = loss;
+    LoadAt(o, 0).losses[0] = loss;
+    CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+    LoadAt(o, 0).losses[0] = 7.25;
+    CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+  }
+}
+
 TEST_CASE("checkpoint-resume: no losses at all are no pass") {
   Observations o = GoodCheckpoints({"a", "b"});
   for (const int rank : {0, 1}) {
@@ -86,6 +99,23 @@ TEST_CASE("checkpoint-resume: no losses at all are no pass") {
   p.checkpoint.steps = 0;
   CHECK(One(Resumed(o, p), kLosses).verdict == Verdict::kFail);
   CHECK(Says(One(Resumed(o, p), kLosses), "no losses to compare"));
+}
+
+TEST_CASE("checkpoint-resume: one rank's losses do not stand in for another's that has none") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 1).losses.clear();
+  LoadAt(o, 0).losses.clear();
+  CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+  CHECK(Says(One(Resumed(o), kLosses), "rank 0 on pod-0 as rank 1"));
+}
+
+TEST_CASE("checkpoint-resume: every step has a loss") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  LoadAt(o, 1).losses.pop_back();
+  CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+  CHECK(Says(One(Resumed(o), kLosses), "rank 1 on pod-1 as rank 0"));
+  SaveAt(o, 0).losses.pop_back();  // the same number, and fewer than steps
+  CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
 }
 
 TEST_CASE("checkpoint-resume: another state on one rank fails, and the rank is named") {
