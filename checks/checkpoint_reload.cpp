@@ -28,9 +28,10 @@ constexpr Rule kRules[] = {
      "written after them",
      kNotTheFramework, "look at the error that is named: space, quota, rights, the mount's health"},
     {kSameState, Severity::kRequired, false, "what other processes load is what was saved",
-     "each rank loaded another rank's file, of another node where there is one, in a process that "
-     "had trained nothing; every byte was held against the manifest's sha256, and every parameter "
-     "and AdamW moment in memory against what was in the saving ranks' memory",
+     "each rank loaded another rank's file, where there is one, and as many as one shift of all "
+     "ranks allows another node's, in a process that had trained nothing; every byte was held "
+     "against the manifest's sha256, and every parameter and AdamW moment in memory against what "
+     "was in the saving ranks' memory",
      kNotTheFramework,
      "look at the tensors and ranks that are named; storage-shared tells whose files differ"},
     {kNotCached, Severity::kWarn, false, "the loaded bytes came from no page cache of the reader",
@@ -166,6 +167,10 @@ void JudgeSameState(ReloadContext& context) {
   if (wrong.empty() && saved.empty()) {
     context.judge.Unknown(kSameState, context.subject,
                           {"unavailable", std::string(kNoCommonState), ""});
+    return;
+  }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kSameState, context.subject, {"unavailable", trouble, ""});
     return;
   }
   Finding& finding = context.judge.Decide(

@@ -109,6 +109,10 @@ void JudgeLosses(ResumeJudgement& context) {
       wrong.push_back(as + ": " + differs);
     }
   }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kLosses, context.subject, {"unavailable", trouble, ""});
+    return;
+  }
   Finding& finding = context.judge.Decide(
       kLosses, context.subject,
       {{"losses that differ", Op::kSubset, std::vector<std::string>{}, wrong, "", kLoads},
@@ -138,6 +142,10 @@ void JudgeState(ResumeJudgement& context) {
     if (result.seen.value().resumed_hash != expected) {
       wrong.push_back(result.name + ": other state");
     }
+  }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kState, context.subject, {"unavailable", trouble, ""});
+    return;
   }
   Finding& finding = context.judge.Decide(
       kState, context.subject,

@@ -1,5 +1,9 @@
 #include "checks/checkpoint_runs.h"
 
+#include <algorithm>
+
+#include "checks/wording.h"
+
 namespace dlc {
 namespace {
 
@@ -62,6 +66,23 @@ std::string SavedHash(const CheckpointSaveRow& saves) {
     hash = seen->hash;
   }
   return hash;
+}
+
+std::string RoleTrouble(const CheckpointLoadRow& loads) {
+  const auto has_role = [](const auto& one, int rank) {
+    return one.seen.seen() && one.seen.value().role == rank;
+  };
+  for (const auto& result : loads.results) {
+    if (loads.results.size() > 1 && has_role(result, result.rank)) {
+      return result.name + " loaded its own file";
+    }
+    // As many roles as ranks: where two have one role, nobody has another.
+    if (std::none_of(loads.results.begin(), loads.results.end(),
+                     [&](const auto& one) { return has_role(one, result.rank); })) {
+      return "nobody loaded the file of rank " + std::to_string(result.rank);
+    }
+  }
+  return "";
 }
 
 }  // namespace dlc

@@ -28,4 +28,8 @@ CheckpointLoadRow CheckpointLoadsOf(const RankRun& run, const CheckpointPolicy& 
 /// The hash that all ranks have; empty where they have none or differ.
 std::string SavedHash(const CheckpointSaveRow& saves);
 
+/// Why the loads do not show every rank's file in another rank's hands (with one rank: in its own);
+/// empty: they do.
+std::string RoleTrouble(const CheckpointLoadRow& loads);
+
 }  // namespace dlc

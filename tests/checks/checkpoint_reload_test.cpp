@@ -55,6 +55,15 @@ TEST_CASE("checkpoint-reload: what was saved and came back passes, in words") {
   CHECK(Aggregate(findings, false) == Outcome::kPassed);
 }
 
+TEST_CASE("checkpoint-reload: one rank loads its own file, and no more is claimed") {
+  const auto findings = Reloaded(GoodCheckpoints({"a"}));
+  for (const char* rule : kAll) {
+    CAPTURE(rule);
+    CHECK(One(findings, rule).verdict == Verdict::kPass);
+  }
+  CHECK(One(findings, kSameState).establishes[0].find("where there is one") != std::string::npos);
+}
+
 // What the ranks save.
 
 TEST_CASE("checkpoint-reload: what the file system refused fails, also beside a lost rank") {
@@ -166,6 +175,15 @@ TEST_CASE("checkpoint-reload: empty hashes everywhere are no pass") {
   CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
 }
 
+TEST_CASE("checkpoint-reload: one saving rank without a hash leaves none in common") {
+  for (const int rank : {0, 1}) {
+    CAPTURE(rank);
+    Observations o = GoodCheckpoints({"a", "b"});
+    SaveAt(o, rank).hash.clear();
+    CHECK(Of(o, kSameState).verdict == Verdict::kUnknown);
+  }
+}
+
 TEST_CASE("checkpoint-reload: a rank without hash after its load fails") {
   Observations o = GoodCheckpoints({"a", "b"});
   LoadAt(o, 1).hash.clear();
@@ -186,6 +204,20 @@ TEST_CASE("checkpoint-reload: a saver that dies after it has published is no oth
   CHECK(Of(o, kSameState).verdict == Verdict::kUnknown);
   CHECK(Of(o, kWorldSizes).verdict == Verdict::kUnknown);
   CHECK(Of(o, kNotCached).verdict == Verdict::kPass);
+}
+
+TEST_CASE("checkpoint-reload: whose file was loaded must be shown") {
+  Observations twice = GoodCheckpoints({"a", "b", "c"});
+  LoadAt(twice, 2).role = 1;
+  CHECK(Of(twice, kSameState).verdict == Verdict::kUnknown);
+  CHECK(Of(twice, kSameState).reason.message == "nobody loaded the file of rank 0");
+  Observations own = GoodCheckpoints({"a", "b"});
+  LoadAt(own, 0).role = 0;
+  LoadAt(own, 1).role = 1;
+  CHECK(Of(own, kSameState).verdict == Verdict::kUnknown);
+  CHECK(Says(Of(own, kSameState), "rank 0 on pod-0"));
+  LoadAt(own, 1).hash = "ab";  // and a difference is still one
+  CHECK(Of(own, kSameState).verdict == Verdict::kFail);
 }
 
 TEST_CASE("checkpoint-reload: loads that were not seen are unknown") {

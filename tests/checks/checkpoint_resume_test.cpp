@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "tests/checks/checkpoint_run.h"
 
@@ -80,7 +81,10 @@ TEST_CASE("checkpoint-resume: what is not finite is never the same") {
     SaveAt(o, 1).losses[0] = loss;
     LoadAt(o, 0).losses[0] = loss;
     CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+    CHECK(Says(One(Resumed(o), kLosses), "rank 0 on pod-0 as rank 1: step 3 is not finite: "));
     LoadAt(o, 0).losses[0] = 7.25;
+    CHECK(Says(One(Resumed(o), kLosses), "step 3 is not finite: 7.250000, and without a pause "));
+    std::swap(SaveAt(o, 1).losses[0], LoadAt(o, 0).losses[0]);
     CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
   }
 }
@@ -113,9 +117,37 @@ TEST_CASE("checkpoint-resume: every step has a loss") {
   Observations o = GoodCheckpoints({"a", "b"});
   LoadAt(o, 1).losses.pop_back();
   CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
-  CHECK(Says(One(Resumed(o), kLosses), "rank 1 on pod-1 as rank 0"));
+  CHECK(Says(One(Resumed(o), kLosses), "rank 1 on pod-1 as rank 0: another number of steps"));
   SaveAt(o, 0).losses.pop_back();  // the same number, and fewer than steps
   CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+  o = GoodCheckpoints({"a", "b"});
+  LoadAt(o, 1).losses.push_back(6);
+  CHECK(Says(One(Resumed(o), kLosses), "another number of steps"));
+}
+
+TEST_CASE("checkpoint-resume: two ranks with one role leave a rank uncompared") {
+  Observations o = GoodCheckpoints({"a", "b", "c"});
+  LoadAt(o, 2).role = 1;
+  LoadAt(o, 2).losses = SaveAt(o, 1).losses;
+  CheckBothUnknown(o, "nobody loaded the file of rank 0");
+  LoadAt(o, 2).losses[0] += 1;  // and a difference is still one
+  CHECK(One(Resumed(o), kLosses).verdict == Verdict::kFail);
+}
+
+TEST_CASE("checkpoint-resume: a rank that keeps its own role shows no other's") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  for (const int rank : {0, 1}) {
+    LoadAt(o, rank).role = rank;
+    LoadAt(o, rank).losses = SaveAt(o, rank).losses;
+  }
+  CheckBothUnknown(o, "rank 0 on pod-0");
+}
+
+TEST_CASE("checkpoint-resume: a role that nobody saved as is no pass") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  LoadAt(o, 0).role = 7;
+  CHECK(One(Resumed(o), kLosses).verdict != Verdict::kPass);
+  CHECK(One(Resumed(o), kState).verdict != Verdict::kPass);
 }
 
 TEST_CASE("checkpoint-resume: another state on one rank fails, and the rank is named") {
