@@ -156,7 +156,7 @@ void JudgeSameState(ReloadContext& context) {
     } else if (!saved.empty() && seen->hash != saved) {
       wrong.push_back(result.name + ": other state than was in memory when it was saved");
     }
-    loaded += seen->hash == saved ? 1 : 0;
+    loaded += seen->hash == saved && seen->bytes > 0 ? 1 : 0;
     bytes += seen->bytes;
     seconds = std::max(seconds, seen->seconds);
   }
@@ -194,8 +194,12 @@ void JudgeNotCached(ReloadContext& context) {
     return;
   }
   std::vector<std::string> cached;
+  std::vector<std::string> nothing;
   std::string how;
   for (const auto& result : context.loads.results) {
+    if (result.seen.value().bytes == 0) {
+      nothing.push_back(result.name);
+    }
     const std::string& why = result.seen.value().cold_because;
     if (why.empty()) {
       cached.push_back(result.name);
@@ -207,6 +211,11 @@ void JudgeNotCached(ReloadContext& context) {
     context.judge.Unknown(
         kNotCached, context.subject,
         {"unavailable", NameSome(cached) + " may have read this node's memory", ""});
+    return;
+  }
+  if (!nothing.empty()) {
+    context.judge.Unknown(kNotCached, context.subject,
+                          {"unavailable", NameSome(nothing) + " read nothing", ""});
     return;
   }
   Finding& finding = context.judge.Decide(kNotCached, context.subject,

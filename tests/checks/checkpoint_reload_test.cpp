@@ -206,6 +206,14 @@ TEST_CASE("checkpoint-reload: a saver that dies after it has published is no oth
   CHECK(Of(o, kNotCached).verdict == Verdict::kPass);
 }
 
+TEST_CASE("checkpoint-reload: a rank that read nothing loaded nothing") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  LoadAt(o, 0).bytes = 0;
+  CHECK(Of(o, kSameState).verdict == Verdict::kFail);
+  CHECK(Of(o, kSameState).reason.message == "not every rank has the saved state");
+  CHECK(Of(o, kNotCached).verdict == Verdict::kUnknown);
+}
+
 TEST_CASE("checkpoint-reload: whose file was loaded must be shown") {
   Observations twice = GoodCheckpoints({"a", "b", "c"});
   LoadAt(twice, 2).role = 1;
