@@ -111,7 +111,9 @@ void JudgeSaved(ReloadContext& context) {
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message =
         refused.empty() ? "not every rank's file was published" : NameSome(refused);
-    return;
+  }
+  if (finding.verdict != Verdict::kPass) {
+    return;  // switched off, it may have seen nobody
   }
   const CheckpointSave& any = context.saves.results.front().seen.value();
   finding.expected = "saved";
@@ -180,6 +182,8 @@ void JudgeSameState(ReloadContext& context) {
         static_cast<std::int64_t>(context.loads.results.size()), loaded, "", kLoads}});
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message = wrong.empty() ? "not every rank has the saved state" : NameSome(wrong);
+  }
+  if (finding.verdict != Verdict::kPass) {
     return;
   }
   finding.expected = "state " + saved;
@@ -221,7 +225,9 @@ void JudgeNotCached(ReloadContext& context) {
   Finding& finding = context.judge.Decide(kNotCached, context.subject,
                                           {{"ranks that may have read their own cache", Op::kSubset,
                                             std::vector<std::string>{}, cached, "", kLoads}});
-  finding.actual = how;
+  if (finding.verdict == Verdict::kPass) {
+    finding.actual = how;
+  }
 }
 
 /// "1, 3, 5".

@@ -76,6 +76,23 @@ TEST_CASE("checkpoint-reload: what the file system refused fails, also beside a 
   CHECK(Of(o, kSaved).verdict == Verdict::kFail);
 }
 
+TEST_CASE("checkpoint-reload: a switched-off rule is not judged, whatever was seen") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 1).refused = "unavailable: cannot write f: ENOSPC";
+  LoseSave(o, 0);
+  Policy p;
+  p.severity["checkpoint-reload"] = Severity::kOff;
+  for (const char* rule : {kSaved, kSameState, kNotCached, kWorldSizes}) {
+    CAPTURE(rule);
+    CHECK(Of(o, rule, p).verdict == Verdict::kNotApplicable);
+    CHECK(Of(GoodCheckpoints({"a", "b"}), rule, p).verdict == Verdict::kNotApplicable);
+    CHECK(Of(GoodCheckpoints({"a", "b"}), rule, p).actual == "");
+  }
+  // Whether damage is refused is fixed.
+  SaveAt(o, 1).refusals = {{"partial", true, false, "taken"}};
+  CHECK(Of(o, kRefusals, p).verdict == Verdict::kFail);
+}
+
 TEST_CASE("checkpoint-reload: every rank's file is published, else it fails") {
   Observations o = GoodCheckpoints({"a", "b"});
   SaveAt(o, 1).bytes = 0;
