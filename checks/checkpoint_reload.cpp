@@ -292,10 +292,11 @@ void JudgeWorldSizes(ReloadContext& context) {
   }
 }
 
-/// Of all ranks, though one does the damage: none hides behind another.
-std::vector<CheckpointRefusal> RefusalsOf(const CheckpointSaveRow& saves) {
+/// Of all ranks, though one does the damage: none hides behind another. It is done to files of no
+/// model.
+std::vector<CheckpointRefusal> RefusalsOf(const RankRun& run) {
   std::vector<CheckpointRefusal> all;
-  for (const auto& result : saves.results) {
+  for (const auto& result : ResultsOf(run, &RankObservations::checkpoint_save)) {
     if (const CheckpointSave* seen = result.seen.get()) {
       all.insert(all.end(), seen->refusals.begin(), seen->refusals.end());
     }
@@ -304,7 +305,7 @@ std::vector<CheckpointRefusal> RefusalsOf(const CheckpointSaveRow& saves) {
 }
 
 void JudgeRefusals(ReloadContext& context) {
-  const std::vector<CheckpointRefusal> refusals = RefusalsOf(context.saves);
+  const std::vector<CheckpointRefusal> refusals = RefusalsOf(context.run);
   if (refusals.empty()) {
     if (context.saves.unseen) {
       context.judge.Unseen(kRefusals, context.subject, "the refusals", *context.saves.unseen);

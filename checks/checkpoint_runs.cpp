@@ -7,6 +7,11 @@
 namespace dlc {
 namespace {
 
+/// Whether it is the policy's model on the policy's backend that the rank trained, or was to train.
+bool IsAskedFor(const CheckpointTraining& training, const CheckpointPolicy& policy) {
+  return training.model == policy.model && training.backend == policy.backend;
+}
+
 /// Whether the row's rank trained what the policy asks for; else why it says nothing of it.
 template <class T>
 std::optional<Observed<T>> WhyNoWord(const RankResult<T>& result, const CheckpointPolicy& policy) {
@@ -18,7 +23,7 @@ std::optional<Observed<T>> WhyNoWord(const RankResult<T>& result, const Checkpoi
     return Observed<T>(NotLookedAt{seen->not_looked_at, ""});
   }
   const CheckpointTraining& training = seen->training;
-  if (training.model != policy.model || training.backend != policy.backend) {
+  if (!IsAskedFor(training, policy)) {
     return Observed<T>(NotLookedAt{"the policy asks for " + policy.model + " on " + policy.backend +
                                        " (checkpoint); " + result.name + " trained '" +
                                        training.model + "' on '" + training.backend + "'",
@@ -38,9 +43,14 @@ CheckpointRow<T> RowOf(const RankRun& run, std::vector<ExperimentResult<T>> Rank
   if (row.results.empty()) {
     row.unseen = Observed<T>(NotLookedAt{"no rank ran", ""});
   }
-  for (const auto& result : row.results) {
-    if (auto why = WhyNoWord(result, policy); why && !row.unseen) {
-      row.unseen = std::move(why);
+  for (auto& result : row.results) {
+    const auto why = WhyNoWord(result, policy);
+    if (why && !row.unseen) {
+      row.unseen = why;
+    }
+    // What another model met, or came to, fails nothing of this one.
+    if (why && result.seen.seen() && !IsAskedFor(result.seen.value().training, policy)) {
+      result.seen = *why;
     }
   }
   return row;

@@ -10,7 +10,8 @@
 
 namespace dlc {
 
-/// What the ranks saw of one of the two steps.
+/// What the ranks saw of one of the two steps. Ranks that trained another model than the policy's,
+/// or on another backend, are in it as not looked at.
 template <class T>
 struct CheckpointRow {
   std::vector<RankResult<T>> results;

@@ -287,6 +287,17 @@ TEST_CASE("checkpoint-reload: a rank that was lost altogether is unknown everywh
   CHECK(Of(o, kRefusals).reason.code == "timeout");
 }
 
+TEST_CASE("checkpoint-reload: what another model's ranks met fails nothing of this one's") {
+  Observations o = GoodCheckpoints({"a", "b"});
+  SaveAt(o, 0).refused = "unavailable: cannot write f: ENOSPC";
+  LoadAt(o, 0).refused = "damaged: f has another sha256";
+  LoadAt(o, 1).wrong_tensors = 1;
+  Policy p;
+  p.checkpoint.model = "qwen2.5-0.5b";
+  CHECK(Of(o, kSaved, p).verdict == Verdict::kUnknown);
+  CHECK(Of(o, kSameState, p).verdict == Verdict::kUnknown);
+}
+
 TEST_CASE("checkpoint-reload: bytes that may have come from a cache are unknown, as a warning") {
   Observations o = GoodCheckpoints({"a", "b"});
   LoadAt(o, 1).cold_because.clear();
