@@ -32,6 +32,12 @@ std::optional<Observed<T>> WhyNoWord(const RankResult<T>& result, const Checkpoi
   if (seen->stopped_by) {
     return Observed<T>(*seen->stopped_by);
   }
+  if (seen->step < policy.steps) {
+    return Observed<T>(
+        NotLookedAt{"the policy asks for " + Count(static_cast<std::size_t>(policy.steps), "step") +
+                        " (checkpoint); " + result.name + " trained " + std::to_string(seen->step),
+                    ""});
+  }
   return std::nullopt;
 }
 

@@ -15,8 +15,8 @@ namespace dlc {
 template <class T>
 struct CheckpointRow {
   std::vector<RankResult<T>> results;
-  /// Why the first rank that cannot vouch for the policy's model on the policy's backend cannot;
-  /// absent: every rank can.
+  /// Why the first rank that cannot vouch for the policy's model on the policy's backend, after as
+  /// many steps, cannot; absent: every rank can.
   std::optional<Observed<T>> unseen;
 };
 

@@ -287,6 +287,22 @@ TEST_CASE("checkpoint-reload: a rank that was lost altogether is unknown everywh
   CHECK(Of(o, kRefusals).reason.code == "timeout");
 }
 
+TEST_CASE("checkpoint-reload: another model, backend or fewer steps are not what is asked for") {
+  const Observations o = GoodCheckpoints({"a", "b"});
+  Policy policies[3];
+  policies[0].checkpoint.model = "qwen2.5-0.5b";
+  policies[1].checkpoint.backend = "cuda";
+  policies[2].checkpoint.steps = 3;
+  for (const Policy& p : policies) {
+    for (const char* rule : {kSaved, kNotCached, kWorldSizes}) {
+      CAPTURE(rule);
+      CHECK(Of(o, rule, p).verdict == Verdict::kUnknown);
+      CHECK(Says(Of(o, rule, p), "the policy asks for"));
+    }
+    CHECK(Of(o, kSameState, p).verdict == Verdict::kUnknown);
+  }
+}
+
 TEST_CASE("checkpoint-reload: what another model's ranks met fails nothing of this one's") {
   Observations o = GoodCheckpoints({"a", "b"});
   SaveAt(o, 0).refused = "unavailable: cannot write f: ENOSPC";

@@ -207,6 +207,14 @@ TEST_CASE("checkpoint-resume: too little memory, an early end, another model are
   CheckBothUnknown(o, "trained 'qwen2-tiny' on 'cpu'", p);
 }
 
+TEST_CASE("checkpoint-resume: fewer steps than the policy asks for are not what it asks for") {
+  Policy p;
+  p.checkpoint.steps = 3;
+  CheckBothUnknown(GoodCheckpoints({"a", "b"}), "3 steps", p);
+  p.checkpoint.steps = 1;
+  CHECK(One(Resumed(GoodCheckpoints({"a", "b"}), p), kState).verdict == Verdict::kPass);
+}
+
 TEST_CASE("checkpoint-resume: not applicable where nobody asks, unknown where nobody ran") {
   Policy p;
   p.checkpoint.measure = "no";
