@@ -243,6 +243,16 @@ TEST_CASE("tensors that change places change the hash of all") {
   CHECK(StateHashOf(before) != StateHashOf(after));
 }
 
+TEST_CASE("the same values in another tensor, or moment, have another hash") {
+  const World world(SmallModel(), 2);
+  WholeState whole = WholeOf(world.Plan());
+  for (auto& tensor : whole) {
+    std::fill(tensor.begin(), tensor.end(), 0.0F);
+  }
+  const StateHashes hashes = world.Hashes(whole);
+  CHECK(std::set<std::uint64_t>(hashes.begin(), hashes.end()).size() == hashes.size());
+}
+
 TEST_CASE("the text of hashes: 16 digits each, and the sha256 of all in their order") {
   CHECK(StateHashText(0) == "0000000000000000");
   CHECK(StateHashText(0x12ab) == "00000000000012ab");
