@@ -145,6 +145,10 @@ TEST_CASE("checkpoint rows: in a rank's observations, seen and not") {
   json.replace(json.find("\"resumedHash\""), 13, "\"resumed_hash\"");
   CHECK(ParseRankRun(json).error().message ==
         "$.ranks[0].seen.value.checkpointLoad[0].seen.value: unknown key 'resumed_hash'");
+  json = RankRunToJson(run);
+  json.replace(json.find("\"continuedHash\""), 15, "\"continued_hash\"");
+  CHECK(ParseRankRun(json).error().message ==
+        "$.ranks[0].seen.value.checkpointSave[0].seen.value: unknown key 'continued_hash'");
 }
 
 TEST_CASE("checkpoint rows: names on the wire stay as they are") {
