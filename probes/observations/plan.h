@@ -165,7 +165,8 @@ struct CheckpointTrainingParameters {
   std::string path;  ///< of the shared storage
   /// `steps` before the save, and as many after it.
   FsdpTrainingParameters training;
-  /// A larger state is not cut for other numbers of ranks: each of them reads all of it.
+  /// For other numbers of ranks: all of the state is read once for each, as long as there are so
+  /// many bytes left.
   std::int64_t most_reshard_bytes = 0;
   /// What one rank sees of the checkpoint must be seen by all within so long.
   int visible_within_ms = 0;

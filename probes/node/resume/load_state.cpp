@@ -206,16 +206,18 @@ class Loader {
   Result<void> Reshard() {
     constexpr std::int64_t kBytesEach = 12;
     const std::int64_t bytes = ParameterCount(setup_.options.shape.model) * kBytesEach;
-    if (bytes > setup_.most_reshard_bytes) {
-      seen_.reshard_not_looked_at = "the state has " + std::to_string(bytes) +
-                                    " bytes, and the plan reads up to " +
-                                    std::to_string(setup_.most_reshard_bytes) + " again";
-      return {};
-    }
+    std::int64_t left = setup_.most_reshard_bytes;
     for (const int ranks : kReshards) {
       if (ranks == ranks_.collectives.Size()) {
         continue;
       }
+      if (left < bytes) {
+        seen_.reshard_not_looked_at = "the state has " + std::to_string(bytes) +
+                                      " bytes, and the plan reads up to " +
+                                      std::to_string(setup_.most_reshard_bytes) + " again";
+        return {};
+      }
+      left -= bytes;
       ranks_.say("cutting it for " + std::to_string(ranks) + " ranks");
       StateHashes mine(StateTensorCount(model_->Plan()), 0);
       const auto added = AddShardsOf(ranks, mine);
