@@ -2,7 +2,7 @@
 
   train_framework.py PARAMETERS [FD]
 
-PARAMETERS is JSON: FrameworkJob of probes/node/framework/framework_job.h. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are
+PARAMETERS is JSON: FrameworkJob of probes/observations/framework.h. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are
 in the environment, as torchrun sets them. What was seen goes to FD (1 unless given) as frames: a letter (P progress, R result), the
 length in four bytes, little endian, and that many bytes; the result is JSON. It tells facts and judges none. What goes wrong is an
 exception: its traceback goes to stderr."""
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import importlib
+import importlib.util
 import json
 import math
 import os
@@ -47,7 +49,8 @@ class Job:
     directory: str = ""  # of the checkpoint; empty: none
     resume: bool = False  # load it and do the steps after it
     withoutOptimizer: bool = False  # a planted fault: load the model alone
-    listenFd: int = -1  # rank 0's listening socket for MASTER_PORT; -1: none is handed over
+    ownStore: bool = False  # ranks meet at a store of their own, and not as torchrun arranged it
+    listenFd: int = 0  # rank 0's socket at MASTER_PORT, which listens already
     timeoutSeconds: float = 0
 
 
@@ -327,6 +330,28 @@ class TorchEngine:
         set_state_dict(self.module, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
+def state_hash(engine: Any) -> str:
+    """Of this rank's shards of parameters and optimizer, in order."""
+    import torch
+
+    digest = hashlib.sha256()
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            local = value.to_local() if hasattr(value, "to_local") else value
+            digest.update(f"{name} {tuple(local.shape)} {local.dtype};".encode())
+            digest.update(local.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
+        else:
+            digest.update(f"{name} {value};".encode())
+
+    for name, parameter in engine.module.named_parameters():
+        add(name, parameter)
+        state = engine.optimizer.state.get(parameter, {})
+        for key in sorted(state):
+            add(key, state[key])
+    return digest.hexdigest()
+
+
 def train(job: Job, place: Place, engine: Any, device: Any, steps: range, tell: Teller) -> Iterator[Json]:
     import torch
 
@@ -381,7 +406,7 @@ def join(job: Job, place: Place) -> str:
 
     timeout = datetime.timedelta(seconds=job.timeoutSeconds or 1800)
     backend = "nccl" if job.device == "cuda" else "gloo"
-    if job.listenFd < 0:
+    if not job.ownStore:
         dist.init_process_group(backend, timeout=timeout)
         return backend
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -413,10 +438,12 @@ def run(job: Job, place: Place, tell: Teller, facts: Json) -> None:
         start = clock()
         engine.load()
         facts["loadSeconds"] = clock() - start
+        facts["stateHash"] = state_hash(engine)
     else:
         facts["steps"] = list(train(job, place, engine, device, range(job.steps), tell))
         if job.directory:
             tell.say("saving the checkpoint")
+            facts["stateHash"] = state_hash(engine)
             start = clock()
             engine.save()
             facts["saveSeconds"] = clock() - start
