@@ -27,7 +27,9 @@ constexpr std::size_t kTailLines = 30;
 constexpr std::size_t kLongestLine = 400;
 /// Between looks at the program's output and at the other ranks.
 constexpr milliseconds kLook{200};
-constexpr milliseconds kTell{2'000};
+/// A meeting point on a busy host may take its time.
+constexpr milliseconds kAnswer{10'000};
+constexpr milliseconds kTell{10'000};
 
 Error Failed(const std::string& what) {
   return {ErrorCode::kUnavailable, what + ": " + strerrordesc_np(errno), ""};
@@ -57,7 +59,7 @@ class Watcher {
     while (!ended_) {
       Drain(static_cast<int>(kLook.count()));
       if (exchange_.size() > 1 && !lost_ && !ended_) {
-        if (auto fine = exchange_.LookForLost(Deadline::After(kLook)); !fine) {
+        if (auto fine = exchange_.LostSoFar(Deadline::After(kAnswer)); !fine) {
           lost_ = fine.error();
           if (write(stop_, "x", 1) != 1) {
             lost_->message += " (and the framework's process could not be stopped)";
