@@ -169,10 +169,10 @@ TEST_CASE(
     CAPTURE(change);
     Observations o = GoodFramework();
     FsdpTrainingRun& native = FsdpRankAt(o, 1).fsdp_training[0].seen.value().runs[1];
-    change == 0   ? native.rows = 2
-    : change == 1 ? native.sequence = 65
-    : change == 2 ? native.micro_batches = 1
-                  : static_cast<int>(RunAt(o, 1).compute = "bfloat16", 0);
+    native.rows += change == 0 ? 1 : 0;
+    native.sequence += change == 1 ? 1 : 0;
+    native.micro_batches += change == 2 ? 1 : 0;
+    native.compute = change == 3 ? "bfloat16" : native.compute;
     CHECK(VerdictOf(o, kLosses) == Verdict::kUnknown);
   }
   Observations o = GoodFramework();

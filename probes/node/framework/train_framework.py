@@ -312,6 +312,13 @@ class TorchEngine:
         model, optimizer = get_state_dict(self.module, self.optimizer)
         return {"model": model, "optimizer": optimizer}
 
+    def local_state(self) -> Iterator[tuple[str, Any]]:
+        for name, parameter in self.module.named_parameters():
+            yield name, parameter
+            state = self.optimizer.state.get(parameter, {})
+            for key in sorted(state):
+                yield key, state[key]
+
     def save(self) -> None:
         import torch.distributed.checkpoint as dcp
 
@@ -330,6 +337,46 @@ class TorchEngine:
         set_state_dict(self.module, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
+class DeepSpeedEngine:
+    """DeepSpeed's ZeRO-3, which takes steps by itself when it has its number of micro-batches."""
+
+    def __init__(self, job: Job, module: Any) -> None:
+        import deepspeed
+        import torch
+
+        self.job = job
+        adam = job.adam
+        optimizer = torch.optim.AdamW(module.parameters(), lr=adam["rate"], betas=(adam["beta1"], adam["beta2"]), eps=adam["epsilon"],
+                                      weight_decay=adam["weightDecay"])
+        config = {"train_micro_batch_size_per_gpu": job.rows, "gradient_accumulation_steps": job.microBatches, "gradient_clipping": job.clipNorm,
+                  "bf16": {"enabled": job.device == "cuda"}, "zero_optimization": {"stage": 3}, "zero_allow_untested_optimizer": True}
+        self.module, self.optimizer, _, _ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
+
+    def backward(self, loss: Any) -> None:
+        self.module.backward(loss)
+        self.module.step()
+
+    def optimize(self) -> float:
+        norm = self.module.get_global_grad_norm()
+        return float(norm if norm is not None else math.nan)
+
+    def save(self) -> None:
+        self.module.save_checkpoint(self.job.directory)
+
+    def load(self) -> None:
+        path, _ = self.module.load_checkpoint(self.job.directory, load_optimizer_states=not self.job.withoutOptimizer)
+        if path is None:
+            raise RuntimeError(f"DeepSpeed found no checkpoint in {self.job.directory}")
+
+    def local_state(self) -> Iterator[tuple[str, Any]]:
+        flat = self.optimizer.fp32_partitioned_groups_flat
+        for index, parameters in enumerate(flat):
+            yield f"{index}", parameters
+            state = self.optimizer.optimizer.state.get(parameters, {})
+            for key in sorted(state):
+                yield key, state[key]
+
+
 def state_hash(engine: Any) -> str:
     """Of this rank's shards of parameters and optimizer, in order."""
     import torch
@@ -344,11 +391,8 @@ def state_hash(engine: Any) -> str:
         else:
             digest.update(f"{name} {value};".encode())
 
-    for name, parameter in engine.module.named_parameters():
-        add(name, parameter)
-        state = engine.optimizer.state.get(parameter, {})
-        for key in sorted(state):
-            add(key, state[key])
+    for name, value in engine.local_state():
+        add(name, value)
     return digest.hexdigest()
 
 
@@ -430,7 +474,7 @@ def run(job: Job, place: Place, tell: Teller, facts: Json) -> None:
     tell.say("joining")
     facts["backend"] = join(job, place)
     tell.say("making the model")
-    engine = TorchEngine(job, build(job, device, facts))
+    engine = (DeepSpeedEngine if job.engine == "deepspeed" else TorchEngine)(job, build(job, device, facts))
     facts["compute"] = "bfloat16" if job.device == "cuda" else "float32"
     clock: Callable[[], float] = time.perf_counter
     if job.resume:
