@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "checks/check.h"
 #include "checks/fsdp_framework_runs.h"
@@ -54,7 +55,8 @@ constexpr const char* kSource = "observation:fsdp_ranks.fsdp_framework";
 struct NativeView {
   std::string failed;  ///< "fsdp-training/finite: ..." of the first that fails; empty: none does
   bool whole = false;  ///< what was trained equals the unsharded model
-  FsdpRunRow row;
+  std::vector<RankResult<FsdpTrainingExperiment>> results;
+  FsdpRunRow row;  ///< of those
 };
 
 struct FrameworkContext {
@@ -348,8 +350,8 @@ NativeView NativeOf(const Observations& observations, const Policy& policy, cons
     native.whole = native.whole || (finding.rule == "fsdp-training/unsharded-model" &&
                                     finding.verdict == Verdict::kPass);
   }
-  native.row = FsdpRunRowOf(ResultsOf(run, &RankObservations::fsdp_training), "training",
-                            policy.fsdp.training);
+  native.results = ResultsOf(run, &RankObservations::fsdp_training);
+  native.row = FsdpRunRowOf(native.results, "training", policy.fsdp.training);
   return native;
 }
 
