@@ -41,7 +41,7 @@ constexpr Rule kRules[] = {
      "steps were timed on all ranks, and there were at least fsdp.framework.minStepsPerSecond",
      "how fast the workload's own model and batch are", "compare with the native engine's step"},
     {kResumed, Severity::kRequired, false,
-     "the framework resumes from the DCP checkpoint that it saved on the shared path",
+     "the framework resumes from the checkpoint that it saved on the shared path",
      "other processes loaded each rank's parameters and optimizer state with the bits that were "
      "saved, and came to the losses of the processes that saved them",
      "durability, other numbers of ranks, or another format; checkpoint-reload shows more of the "
@@ -405,7 +405,7 @@ constinit const Check kFsdpFramework{
     "the image's own framework trains a sharded Qwen2 decoder to the native engine's losses",
     "losses of PyTorch's FSDP or DeepSpeed's ZeRO-3 against fsdp-training's on the same weights "
     "and "
-    "tokens; steps per second; a DCP checkpoint that other processes resume from",
+    "tokens; steps per second; a checkpoint (torch: DCP) that other processes resume from",
     kRules,
     JudgeFsdpFramework,
 };

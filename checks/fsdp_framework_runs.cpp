@@ -45,6 +45,20 @@ const FrameworkProcess* ProcessNamed(const FrameworkExperiment& seen, const std:
   return it == seen.processes.end() ? nullptr : &*it;
 }
 
+/// A program that tells fewer steps than it was asked for has not shown them. Empty: all are there.
+std::string StepsNotTold(const FrameworkExperiment& seen, const std::string& name,
+                         const FrameworkRun& run) {
+  const auto count = [](const auto& steps) { return static_cast<int>(steps.size()); };
+  const int before = name == "train" ? seen.steps : 0;
+  const int after = seen.checkpoint.empty() ? 0 : seen.more_steps;
+  if (count(run.steps) == before && count(run.more_steps) == after) {
+    return "";
+  }
+  return "the framework's program tells of " + std::to_string(count(run.steps)) + " and " +
+         std::to_string(count(run.more_steps)) + " steps, and was asked for " +
+         std::to_string(before) + " and " + std::to_string(after);
+}
+
 /// Why a rank shows no run of that name; absent: it does, or it failed.
 Unseen WhyUnseen(const RankResult<FrameworkExperiment>& result, const FrameworkExperiment& seen,
                  const FrameworkProcess* process, const FsdpPolicy& policy) {
@@ -55,10 +69,12 @@ Unseen WhyUnseen(const RankResult<FrameworkExperiment>& result, const FrameworkE
     return NotLookedAt{"no such process was started", ""};
   }
   if (const FrameworkRun* run = process->seen.get()) {
-    return run->missing.empty() ? Unseen()
-                                : NotLookedAt{result.name + ": " + seen.python +
-                                                  " has no package '" + run->missing + "'",
-                                              ""};
+    if (!run->missing.empty()) {
+      return NotLookedAt{
+          result.name + ": " + seen.python + " has no package '" + run->missing + "'", ""};
+    }
+    const std::string untold = StepsNotTold(seen, process->name, *run);
+    return untold.empty() ? Unseen() : Error{ErrorCode::kInternal, result.name + ": " + untold, ""};
   }
   if (FailedByItself(*process)) {
     return std::nullopt;

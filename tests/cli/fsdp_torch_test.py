@@ -29,6 +29,36 @@ class Torch(FrameworkCase):
                     self.assertNotEqual(train["seen"]["value"]["process"], resume["seen"]["value"]["process"])
                     self.assertEqual([s["loss"] for s in train["seen"]["value"]["moreSteps"]], [s["loss"] for s in resume["seen"]["value"]["moreSteps"]])
 
+    def without_transformers(self):
+        wrapper = self.write("own", f"""#!/bin/sh
+exec {PYTHON} -c 'import runpy, sys
+sys.modules["transformers"] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")' "$@"
+""")
+        wrapper.chmod(0o755)
+        return wrapper
+
+    def test_the_model_is_transformers_or_the_programs_own(self):
+        findings, _ = self.framework(OK, 2, self.without_transformers(), checkpoint=False, training="rows: 2, sequence: 33, microBatches: 3, steps: 4")
+        self.assertEqual(findings["losses"]["verdict"], "pass")
+        self.assertIn("the model of dlc-check", findings["runs"]["actual"])
+        if subprocess.run([PYTHON, "-c", "import transformers"], capture_output=True, check=False).returncode == 0:
+            findings, _ = self.framework(OK, 2, PYTHON, checkpoint=False)
+            self.assertEqual(findings["losses"]["verdict"], "pass")
+            self.assertIn("the model of transformers", findings["runs"]["actual"])
+
+    def test_deepspeed_where_it_is_there(self):
+        if subprocess.run([PYTHON, "-c", "import deepspeed"], capture_output=True, check=False).returncode != 0:
+            findings, _ = self.framework(INCOMPLETE, 1, PYTHON, "engine: deepspeed", checkpoint=False)
+            self.assertIn("has no package 'deepspeed'", findings["runs"]["reason"]["message"])
+            self.skipTest("DLC_TORCH_PYTHON has no deepspeed")
+        findings, _ = self.framework(OK, 2, PYTHON, "engine: deepspeed")
+        self.assertEqual(self.verdicts(findings), ["pass"] * 5)
+        print(f"zero3, 2 ranks: {findings['losses']['actual']}", file=sys.stderr)
+        findings, _ = self.framework(FAILED, 2, PYTHON, "engine: deepspeed", faults=[{"rank": rank, "step": "fsdp-framework", "kind": "lost-moments"} for rank in (0, 1)])
+        self.assertEqual(self.verdicts(findings), ["pass"] * 4 + ["fail"])
+
     def test_another_seed_is_found(self):
         findings, _ = self.framework(FAILED, 2, PYTHON, faults=[{"rank": 1, "step": "fsdp-framework", "kind": "wrong-seed"}], checkpoint=False)
         self.assertEqual(findings["losses"]["verdict"], "fail")

@@ -94,8 +94,8 @@ TEST_CASE("framework: a result is strict JSON of known keys") {
   FewRanks ranks(1);
   // R, the length, and the text, to the descriptor that is the second argument.
   const auto process =
-      RunShell(R"(printf 'R\015\000\000\000{"ranks": 10}' >/proc/self/fd/$2)", ranks);
-  REQUIRE(process.seen.failed());  // keys are missing
+      RunShell(R"(printf 'R\015\000\000\000{"rankz": 10}' >/proc/self/fd/$2)", ranks);
+  REQUIRE(process.seen.failed());
   CHECK(process.how == "finished");
   CHECK(process.seen.error().message.starts_with(
       "the framework's program gave a result that cannot be read: "));
