@@ -17,7 +17,7 @@ def steps(count):
     return [{{"loss": 1.0, "gradientNorm": 1.0, "finite": True, "seconds": 0.5}}] * count
 def result(**change):
     facts = {{"process": os.getpid(), "ranks": int(os.environ["WORLD_SIZE"]), "versions": {{"python": "3.13.1", "torch": "2.13.0"}}, "backend": "gloo",
-             "implementation": "own", "compute": "float32", "parameters": 139980, "stateHash": "saved", "moreSteps": steps(job["moreSteps"])}}
+             "implementation": "own", "compute": "float32", "parameters": 139980, "stateHash": "saved", "moreSteps": steps(job["moreSteps"] if job.get("directory") else 0)}}
     if not job.get("resume"):
         facts["steps"] = steps(job["steps"])
     frame(b"R", json.dumps({{**facts, **change}}))
