@@ -1,5 +1,7 @@
 """What the tests of `fsdp-framework` share: runs with `target: local`, and their findings and processes."""
 import json
+import os
+import pathlib
 
 from harness import Case
 
@@ -33,8 +35,21 @@ policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], traini
         statement = json.loads((self.out / "evidence.statement.json").read_text())
         reports = statement["predicate"]["observations"]["fsdpRanks"]["value"]["ranks"]
         self.assertEqual(list(storage.iterdir()), [], "what the run made in the checkpoint path is gone")
+        self.assertEqual(self.still_running(), [])
         self.report = json.loads(done.stdout)
         return self.of(self.report), [report["seen"]["value"]["fsdpFramework"][0] for report in reports]
+
+    def still_running(self):
+        """Command lines that name this test's directory."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                line = pathlib.Path("/proc", pid, "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(self.dir).encode() in line:
+                found.append(line)
+        return found
 
     def of(self, report):
         return {f["rule"].split("/")[1]: f for f in report["findings"] if f["check"] == "fsdp-framework"}

@@ -1,11 +1,13 @@
 """`fsdp-framework` with programs in place of the image's python: what is told when the framework is not there, fails, hangs or lies.
 tests/cli/fsdp_torch_test.py runs the real one."""
 import json
+import signal
+import subprocess
 import sys
 import unittest
 
 from framework_runs import FrameworkCase
-from harness import FAILED, INCOMPLETE, OK, USAGE
+from harness import DLC_CHECK, FAILED, INCOMPLETE, OK, USAGE
 
 # Started as `python FILE JOB FD`. It is not torch: it answers in torch's place.
 PROGRAM = """#!{python}
@@ -82,6 +84,27 @@ class Faults(Framework):
         self.assertEqual(self.verdicts(findings), ["unknown"] * 5)
         self.assertIn("did not end before its deadline; last progress: loading torch", findings["runs"]["reason"]["message"])
         self.assertIn("timed-out", {self.process(step)["how"] for step in steps})
+
+    def test_an_interruption_ends_it(self):
+        config = self.write("c.yaml", f"""apiVersion: dlc-check/v1
+kind: Config
+target: {{type: local, ranks: 2}}
+framework: {{python: {self.program("hang()")}}}
+policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], training: {{rows: 1, sequence: 16}}, framework: {{engine: torch}}}}}}
+""")
+        process = subprocess.Popen([str(DLC_CHECK), "fsdp", "-c", str(config), "--no-sign", "--out", str(self.dir / "out")],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
+        self.addCleanup(process.kill)
+        told = ""
+        for line in process.stderr:
+            told += line
+            if "step-started fsdp-framework" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        told += process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.wait(self.patience), 130, told)
+        self.assertEqual(self.still_running(), [])
 
     def test_results_that_are_none(self):
         for body, text in [("", "exited with code 0 and no result"), ("frame(b'R', '{')", "a result that cannot be read"),
