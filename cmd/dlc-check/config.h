@@ -61,6 +61,11 @@ struct NcclConfig {
   bool host_id_per_rank = false;
 };
 
+struct FrameworkConfig {
+  /// A program's path, or a name that the ranks find in their PATH; empty: python3.
+  std::string python;
+};
+
 struct RegistryConfig {
   ConfigPath ca;  ///< PEM
   bool plain_http = false;
@@ -122,6 +127,7 @@ struct Config {
   ConfigPath checkpoint_inspect;  ///< an existing checkpoint, for every rank to look at
   GpuConfig gpu;
   NcclConfig nccl;
+  FrameworkConfig framework;
   WorkloadConfig workload;
   /// Of `policy:`; absent when the file has none, so that the caller can tell "built-in" from
   /// "inline".

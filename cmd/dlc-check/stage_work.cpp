@@ -241,6 +241,26 @@ milliseconds FsdpTrainingTime(const RankSetup& setup, const FsdpTrainingParamete
   return pace.start + milliseconds(static_cast<int>(std::min(seconds, kMostFsdpSeconds) * 1000));
 }
 
+/// Beside the steps: python and torch are loaded, twice, from a file system that may be slow.
+constexpr milliseconds kFrameworkStart{240'000};
+/// After the checkpoint: the second of two tells whether the optimizer's state came back.
+constexpr int kStepsAfterCheckpoint = 2;
+
+PlanStep FrameworkStepOf(const RankSetup& setup, FsdpTrainingParameters training) {
+  FsdpFrameworkParameters framework;
+  framework.engine = setup.fsdp.framework.engine;
+  framework.strategy = setup.fsdp.framework.strategy;
+  framework.python = setup.framework_python;
+  framework.path = setup.checkpoint_path;
+  framework.more_steps = kStepsAfterCheckpoint;
+  const milliseconds time = kFrameworkStart + 2 * FsdpTrainingTime(setup, training);
+  training.exact = false;
+  training.predict.clear();
+  training.predict_model = {};
+  framework.training = std::move(training);
+  return Step("fsdp-framework", time, setup, FactsToJson(framework));
+}
+
 StageWork FsdpWork(const RankSetup& setup) {
   StageWork work;
   if (setup.fsdp.measure == "no") {
@@ -255,6 +275,12 @@ StageWork FsdpWork(const RankSetup& setup) {
     const FsdpTrainingParameters training = TrainingOf(setup);
     work.steps.push_back(
         Step("fsdp-training", FsdpTrainingTime(setup, training), setup, FactsToJson(training)));
+    if (setup.fsdp.framework.engine != "none") {
+      work.steps.push_back(FrameworkStepOf(setup, training));
+      if (!setup.checkpoint_path.empty()) {
+        work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
+      }
+    }
   }
   return work;
 }
