@@ -19,7 +19,8 @@ def steps(count):
     return [{{"loss": 1.0, "gradientNorm": 1.0, "finite": True, "seconds": 0.5}}] * count
 def result(**change):
     facts = {{"process": os.getpid(), "ranks": int(os.environ["WORLD_SIZE"]), "versions": {{"python": "3.13.1", "torch": "2.13.0"}}, "backend": "gloo",
-             "implementation": "own", "compute": "float32", "parameters": 139980, "stateHash": "saved", "moreSteps": steps(job["moreSteps"] if job.get("directory") else 0)}}
+             "implementation": "own", "compute": "float32", "parameters": 139980, "stateHash": "saved",
+             "moreSteps": steps(job["moreSteps"] if job.get("directory") else 0)}}
     if not job.get("resume"):
         facts["steps"] = steps(job["steps"])
     frame(b"R", json.dumps({{**facts, **change}}))
@@ -70,7 +71,8 @@ class Faults(Framework):
 
     def test_one_rank_crashes(self):
         findings, steps = self.framework(FAILED, 2, self.program("if rank == 1: os.kill(os.getpid(), signal.SIGSEGV)\nhang()"))
-        self.assertRegex(findings["runs"]["reason"]["message"], "^rank 1 on .*killed by SIGSEGV; last progress: loading torch.*; the framework or its packages")
+        self.assertRegex(findings["runs"]["reason"]["message"], 
+                         "^rank 1 on .*killed by SIGSEGV; last progress: loading torch.*; the framework or its packages")
         self.assertEqual(self.process(steps[1])["signalName"], "SIGSEGV")
 
     def test_one_rank_is_killed(self):
@@ -108,7 +110,8 @@ policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], traini
 
     def test_results_that_are_none(self):
         for body, text in [("", "exited with code 0 and no result"), ("frame(b'R', '{')", "a result that cannot be read"),
-                           ("result(made='up')", "made"), ("frame(b'R', '{}')", "tells of 0 and 0 steps, and was asked for 3 and 2"), ("result(ranks='two')", "ranks"), ("os.write(fd, b'R' + b'\\xff' * 8)", "over the limit")]:
+                           ("result(made='up')", "made"), ("frame(b'R', '{}')", "tells of 0 and 0 steps, and was asked for 3 and 2"),
+                           ("result(ranks='two')", "ranks"), ("os.write(fd, b'R' + b'\\xff' * 8)", "over the limit")]:
             with self.subTest(body=body):
                 findings, _ = self.framework(INCOMPLETE, 1, self.program(body))
                 self.assertEqual(self.verdicts(findings), ["unknown"] * 5)
@@ -129,8 +132,10 @@ policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], traini
         self.assertRegex(findings["finite"]["reason"]["message"], "^rank 1 on .*, step 1")
 
     def test_a_checkpoint_that_does_not_come_back(self):
-        for body, text in [("result(stateHash='loaded' if job.get('resume') else 'saved')", "parameters or optimizer state are not as saved on rank 0"),
-                           ("result(moreSteps=[dict(one, loss=1.5 if job.get('resume') else 1) for one in steps(2)])", "step 4: 1.5 and not 1 in the process that saved"),
+        for body, text in [("result(stateHash='loaded' if job.get('resume') else 'saved')",
+                            "parameters or optimizer state are not as saved on rank 0"),
+                           ("result(moreSteps=[dict(one, loss=1.5 if job.get('resume') else 1) for one in steps(2)])",
+                            "step 4: 1.5 and not 1 in the process that saved"),
                            ("if job.get('resume'): raise ValueError('not a checkpoint')\nresult()", "ValueError: not a checkpoint")]:
             with self.subTest(body=body):
                 findings, _ = self.framework(FAILED, 1, self.program(body))
@@ -141,7 +146,8 @@ policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], traini
         plant = [{"rank": 1, "step": "fsdp-training", "kind": "wrong-average"}]
         findings, _ = self.framework(FAILED, 2, self.program("result()"), faults=plant)
         self.assertEqual(findings["losses"]["verdict"], "unknown")
-        self.assertRegex(findings["losses"]["reason"]["message"], r"^the native engine fails \(fsdp-training/whole-numbers: .*\) and the framework trains: impossible until explained")
+        self.assertRegex(findings["losses"]["reason"]["message"],
+                         r"^the native engine fails \(fsdp-training/whole-numbers: .*\) and the framework trains: impossible until explained")
         findings, _ = self.framework(FAILED, 2, self.program("raise RuntimeError('no')"), faults=plant)
         self.assertEqual(findings["runs"]["verdict"], "unknown")
         self.assertIn("the native engine fails on these ranks too (fsdp-training/whole-numbers: ", findings["runs"]["reason"]["message"])
@@ -165,8 +171,8 @@ class Policies(Framework):
         self.assertEqual(finding["verdict"], "not_applicable")
         self.assertIn("fsdp.framework.engine: none", finding["reason"]["message"])
         more = self.write("more.yaml", "apiVersion: dlc-check/v1\nkind: Policy\nfsdp: {models: [qwen2-tiny], layouts: [fsdp2], framework: {engine: torch}}\n")
-        report = json.loads(self.run_cli("judge", self.dir / "out" / "evidence.statement.json", "--policy", more, "--format", "json", expect=INCOMPLETE).stdout)
-        self.assertEqual(self.of(report)["runs"]["verdict"], "unknown")
+        done = self.run_cli("judge", self.dir / "out" / "evidence.statement.json", "--policy", more, "--format", "json", expect=INCOMPLETE)
+        self.assertEqual(self.of(json.loads(done.stdout))["runs"]["verdict"], "unknown")
 
     def test_another_strategy_shows_nothing(self):
         self.framework(FAILED, 1, self.program("result()"))

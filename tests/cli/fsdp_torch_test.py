@@ -17,7 +17,7 @@ PROGRAM = ROOT / "probes" / "node" / "framework" / "train_framework.py"
 
 class Torch(FrameworkCase):
     def test_losses_are_the_native_engines_on_any_number_of_ranks(self):
-        for ranks, strategy in [(1, "fsdp2"), (2, "fsdp2"), (4, "fsdp2"), (2, "fsdp1")]:
+        for ranks, strategy in [(1, "fsdp2"), (2, "fsdp2"), (3, "fsdp2"), (4, "fsdp2"), (2, "fsdp1")]:
             with self.subTest(ranks=ranks, strategy=strategy):
                 findings, steps = self.framework(OK, ranks, PYTHON, f"engine: torch, strategy: {strategy}")
                 self.assertEqual(self.verdicts(findings), ["pass"] * 5)
@@ -40,7 +40,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")' "$@"
         return wrapper
 
     def test_the_model_is_transformers_or_the_programs_own(self):
-        findings, _ = self.framework(OK, 2, self.without_transformers(), checkpoint=False, training="rows: 2, sequence: 33, microBatches: 3, steps: 4")
+        training = "rows: 2, sequence: 33, microBatches: 3, steps: 4"
+        findings, _ = self.framework(OK, 2, self.without_transformers(), checkpoint=False, training=training)
         self.assertEqual(findings["losses"]["verdict"], "pass")
         self.assertIn("the model of dlc-check", findings["runs"]["actual"])
         if subprocess.run([PYTHON, "-c", "import transformers"], capture_output=True, check=False).returncode == 0:
@@ -56,7 +57,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")' "$@"
         findings, _ = self.framework(OK, 2, PYTHON, "engine: deepspeed")
         self.assertEqual(self.verdicts(findings), ["pass"] * 5)
         print(f"zero3, 2 ranks: {findings['losses']['actual']}", file=sys.stderr)
-        findings, _ = self.framework(FAILED, 2, PYTHON, "engine: deepspeed", faults=[{"rank": rank, "step": "fsdp-framework", "kind": "lost-moments"} for rank in (0, 1)])
+        faults = [{"rank": rank, "step": "fsdp-framework", "kind": "lost-moments"} for rank in (0, 1)]
+        findings, _ = self.framework(FAILED, 2, PYTHON, "engine: deepspeed", faults=faults)
         self.assertEqual(self.verdicts(findings), ["pass"] * 4 + ["fail"])
 
     def test_another_seed_is_found(self):

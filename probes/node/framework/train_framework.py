@@ -419,7 +419,8 @@ def train(job: Job, place: Place, engine: Any, device: Any, steps: range, tell: 
         mean = sum(float(loss) for loss in losses) / job.microBatches
         seconds = settled() - start
         finite = math.isfinite(mean) and math.isfinite(norm)
-        yield {"loss": mean if math.isfinite(mean) else 0.0, "gradientNorm": norm if math.isfinite(norm) else 0.0, "finite": finite, "seconds": seconds}
+        yield {"loss": mean if math.isfinite(mean) else 0.0, "gradientNorm": norm if math.isfinite(norm) else 0.0, "finite": finite,
+               "seconds": seconds}
 
 
 def versions() -> dict[str, str]:
