@@ -152,6 +152,161 @@ class Runs(Cluster):
             self.assertEqual(self.seen[f"{stage}Ranks"]["value"]["launcher"], "ray")
         self.assert_clean(within=10)
 
+    def test_one_rank_that_dies_is_named_and_the_others_go_on(self):
+        fault = ", plantedFaults: [{rank: 1, step: fsdp-layout, kind: exit-rank}]"
+        self.look("fsdp", self.config(target=fault), None)
+        ranks = self.ranks("fsdp")
+        self.assertEqual([rank["state"] for rank in ranks], ["seen", "error"])
+        self.assertIn("rank 1", json.dumps(ranks[1]))
+        self.assert_clean()
+
+    def test_an_interruption_stops_the_ranks_and_keeps_what_was_seen(self):
+        process, arguments = self.start("fsdp", self.config())
+        self.read_until(process, "step-started fsdp-layout")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 130, err)
+        self.assert_clean()
+        self.assertTrue((arguments[arguments.index("--out") + 1] / "evidence.statement.json").exists())
+
+    def start(self, command, config):
+        arguments = self.command(command, config)
+        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.env, cwd=self.dir)
+        self.addCleanup(process.kill)
+        return process, arguments
+
+    def read_until(self, process, text):
+        for line in process.stderr:
+            if text in line:
+                return
+        self.fail(f"dlc-check ended before it said '{text}'")
+
+    def test_a_client_that_is_killed_leaves_nothing(self):
+        moments = ["starting 2 ranks", "the ranks run", "step-started storage-speed", "step-started checkpoint-load"]
+        for moment in moments:
+            with self.subTest(moment=moment):
+                process, _ = self.start("checkpoint", self.config())
+                self.read_until(process, moment)
+                process.kill()
+                process.communicate()
+                self.assert_clean(within=LEASE + 60)
+
+    def test_a_client_that_is_killed_at_any_time_leaves_nothing(self):
+        seed = random.randrange(1 << 30)
+        chance = random.Random(seed)
+        for turn in range(4):
+            with self.subTest(seed=seed, turn=turn):
+                process, _ = self.start("checkpoint", self.config())
+                try:
+                    process.communicate(timeout=chance.uniform(0.2, 12))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                self.assert_clean(within=LEASE + 60)
+
+    def test_a_busy_cluster_is_not_looked_at_and_its_holder_is_named_and_left_alone(self):
+        holder = subprocess.Popen([*self.nodes[0].enter(), real_ray.PYTHON, "-c", HOLDER], env=self.head.environment | {"RAY_ADDRESS": self.head.gcs},
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.dir)
+        self.addCleanup(holder.kill)
+        self.assertEqual(holder.stdout.readline(), "held\n")
+        report = self.look("fsdp", self.config(target=", waitSeconds: 3"), INCOMPLETE)
+        ranks = self.seen["fsdpRanks"]
+        self.assertEqual(ranks["state"], "not_looked_at")
+        self.assertIn("GPUs are held by placement group 'a-training-run' of job", json.dumps(ranks))
+        self.assertIn("waiting for 2 places with a GPU each", self.told)
+        self.assertNotIn("fail", {f["verdict"] for f in report["findings"]})
+        self.assert_clean()
+        # Who has none is let through meanwhile.
+        self.look("fsdp", self.config(target=", gpusPerRank: 0"), OK)
+        self.assertEqual(holder.communicate("", timeout=PATIENCE)[0], "CREATED\n")
+        self.look("fsdp", self.config(target=", waitSeconds: 60"), OK)
+
+
+class Tampering:
+    """A way to the dashboard on which `change` may spoil the job's log."""
+
+    def __init__(self, case, port, change):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def relay(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                there = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+                there.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type", "")})
+                answer = there.getresponse()
+                data = answer.read()
+                if self.path.endswith("/logs"):
+                    data = json.dumps({"logs": change(json.loads(data)["logs"])}).encode()
+                self.send_response(answer.status)
+                self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_PUT = do_POST = do_DELETE = relay
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        case.addCleanup(server.server_close)
+        case.addCleanup(server.shutdown)
+        self.address = f"http://127.0.0.1:{server.server_address[1]}"
+
+
+class Damage(Cluster):
+    def run_with(self, change):
+        self.look("fsdp", self.config(address=Tampering(self, self.head.port, change).address), INCOMPLETE)
+        told = json.dumps(self.seen["fsdpRanks"])
+        self.assert_clean()
+        return told
+
+    def test_a_frame_that_is_lost_damaged_or_cut_is_refused(self):
+        def frame(number, edit):
+            return lambda log: re.sub(rf"(?m)^@dlc-check {number} .*\n?", edit, log)
+
+        def flip(match):
+            line = match[0]
+            at = len(line) // 2
+            return line[:at] + ("A" if line[at] != "A" else "B") + line[at + 1:]
+
+        self.assertIn("frame 3 stands where frame 2 belongs", self.run_with(frame(2, "")))
+        self.assertIn("the digest of frame 2 is another", self.run_with(frame(2, flip)))
+        self.assertIn("frame 2 stands where frame 3 belongs", self.run_with(frame(2, lambda m: m[0] * 2)))
+
+    def test_nothing_in_the_way_is_seen_to_pass(self):
+        self.look("fsdp", self.config(address=Tampering(self, self.head.port, lambda log: "noise of Ray\n" + log).address), OK)
+
+
+class Locked(Cluster):
+    token = TOKEN
+
+    def test_with_the_token(self):
+        self.look("fsdp", self.config(), OK, RAY_AUTH_TOKEN=TOKEN)
+        self.assertEqual({rank["state"] for rank in self.ranks("fsdp")}, {"seen"})
+        self.assert_clean()
+
+    def test_without_a_token(self):
+        self.look("fsdp", self.config(), INCOMPLETE)
+        self.assertEqual(self.seen["fsdpRanks"]["state"], "not_looked_at")
+        self.assertIn("RAY_AUTH_TOKEN", json.dumps(self.seen["fsdpRanks"]))
+
+    def test_with_a_wrong_token(self):
+        self.look("fsdp", self.config(), INCOMPLETE, RAY_AUTH_TOKEN=OTHER_TOKEN)
+        self.assertEqual(self.seen["fsdpRanks"]["state"], "error")
+        self.assertIn("does not accept the token of RAY_AUTH_TOKEN", json.dumps(self.seen["fsdpRanks"]))
+
+    def test_a_client_with_a_token_that_is_killed_leaves_nothing(self):
+        self.env["RAY_AUTH_TOKEN"] = TOKEN
+        process, _ = Runs.start(self, "checkpoint", self.config())
+        Runs.read_until(self, process, "step-started storage-shared")
+        process.kill()
+        process.communicate()
+        self.assert_clean(within=LEASE + 60)
+
 
 if __name__ == "__main__":
     if not real_ray.PYTHON:

@@ -176,14 +176,17 @@ class Order:
 
 
 def delete_when_ended(submission_id: str) -> None:
-    """Nobody is left who would: in a process that outlives the job, once the job has ended."""
+    """Nobody is left who would: in a process that outlives the job, once the job has ended. More than once, for Ray's own look at
+    the job (each second) may write it down again as one that failed."""
     if os.fork():
         return
     os.setsid()
     if os.fork():
         os._exit(0)
     code = ("import sys, time\nfrom ray.job_submission import JobSubmissionClient\nclient = JobSubmissionClient()\n"
-            "for _ in range(60):\n    try:\n        client.delete_job(sys.argv[1])\n        break\n    except RuntimeError:\n        time.sleep(1)\n")
+            "gone = 0\nfor _ in range(90):\n    try:\n        client.delete_job(sys.argv[1])\n        gone = 0\n"
+            "    except RuntimeError as error:\n        gone = gone + 1 if 'does not exist' in str(error) else 0\n"
+            "    if gone > 4:\n        break\n    time.sleep(1)\n")
     null = os.open(os.devnull, os.O_RDWR)
     for fd in range(3):
         os.dup2(null, fd)

@@ -21,6 +21,7 @@ constexpr milliseconds kPoll{1'000};
 constexpr milliseconds kLook{50};
 constexpr milliseconds kHolders{20'000};
 constexpr milliseconds kStopped{20'000};  ///< Ray kills a driver that does not end after 3 s
+constexpr milliseconds kStaysAway{3'000};
 constexpr int kRenewalsInLease = 4;
 constexpr int kQuietShare = 4;  ///< of the time that a poll took
 constexpr std::size_t kIdDigits = 8;
@@ -296,6 +297,27 @@ bool RayLauncher::WaitUntilEnded(Deadline deadline) {
   return job_ended_;
 }
 
+/// Ray looks at a job each second, and writes one down as failed whose supervisor has ended and
+/// that is not in its list any more: a job is gone when it stays away for longer than that takes.
+Result<void> RayLauncher::DeleteForGood(Deadline deadline) {
+  Deadline gone_at = Deadline::After(kStaysAway);
+  Result<void> failed;
+  while (!gone_at.Passed()) {
+    const auto state = jobs_.State(submission_id_, deadline);
+    failed = !state   ? Result<void>(state.error())
+             : *state ? jobs_.Delete(submission_id_, deadline)
+                      : Result<void>();
+    if (!state || *state) {
+      gone_at = Deadline::After(kStaysAway);
+    }
+    if (deadline.Passed()) {
+      return failed ? Error{ErrorCode::kTimedOut, "it comes back", ""} : failed.error();
+    }
+    std::this_thread::sleep_for(kPoll / 4);
+  }
+  return failed;
+}
+
 std::vector<std::string> RayLauncher::CleanUp(Deadline deadline) {
   std::vector<std::string> left;
   if (submission_id_.empty()) {
@@ -303,12 +325,11 @@ std::vector<std::string> RayLauncher::CleanUp(Deadline deadline) {
   }
   // A driver that told all is about to end by itself.
   const bool ended = frames_.closed() && WaitUntilEnded(deadline.Within(kStopped / 2));
-  Result<void> removed;
   if (!ended) {
-    removed = jobs_.Stop(submission_id_, deadline);
+    static_cast<void>(jobs_.Stop(submission_id_, deadline));  // what came of it is seen next
     WaitUntilEnded(Deadline::After(kStopped));
   }
-  removed = jobs_.Delete(submission_id_, Deadline::After(kStopped));
+  const auto removed = DeleteForGood(Deadline::After(kStopped));
   if (!removed) {
     left.push_back("Ray's job " + submission_id_ + " is still there (" + removed.error().message +
                    "): ray job stop " + submission_id_ + "; ray job delete " + submission_id_);

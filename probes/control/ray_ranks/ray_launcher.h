@@ -57,6 +57,7 @@ class RayLauncher : public Launcher {
   void TakeOfRank(const std::string& event, Rank& rank, const std::string& text, int code);
   void Tell(std::string text);
   bool WaitUntilEnded(Deadline deadline);
+  Result<void> DeleteForGood(Deadline deadline);
 
   RayLauncherOptions options_;
   RayJobs jobs_;
