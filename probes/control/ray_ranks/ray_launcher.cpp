@@ -19,7 +19,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr milliseconds kPoll{1'000};
 constexpr milliseconds kLook{50};
-constexpr milliseconds kHolders{20'000};
 constexpr milliseconds kStopped{20'000};  ///< Ray kills a driver that does not end after 3 s
 constexpr milliseconds kStaysAway{3'000};
 constexpr int kRenewalsInLease = 4;
@@ -163,12 +162,14 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
     Tell("the ranks run on " + std::to_string(NumberOf(message, "nodes")) + " nodes of Ray");
   } else if (event == "waiting") {
     Tell("waiting for " + Named() + "; " + resource + "s are held by " +
-         WhoHolds(jobs_.Client(), resource, submission_id_, deadline.Within(kHolders)));
+         WhoHolds(jobs_.Client(), resource, submission_id_,
+                  deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)));
   } else if (event == "not-placed" && TextOf(message, "why") == "busy") {
     why_no_ranks_ = NotLookedAt{
         "no " + Named() + " became free within " + std::to_string(options_.wait.count()) +
             " seconds; " + resource + "s are held by " +
-            WhoHolds(jobs_.Client(), resource, submission_id_, deadline.Within(kHolders)),
+            WhoHolds(jobs_.Client(), resource, submission_id_,
+                     deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)),
         ""};
   } else if (event == "not-placed") {
     broken_ = Error{ErrorCode::kInterrupted, "the job was stopped before its ranks ran", ""};
@@ -210,17 +211,9 @@ Result<void> RayLauncher::ReadLog(const std::optional<RayJobState>& state, Deadl
 
 Result<void> RayLauncher::Poll(Deadline deadline) {
   const auto began = Deadline::Clock::now();
-  Result<void> done;
-  if (renew_at_.Passed()) {
-    done = PutOrder(deadline);
-  }
   // First the state, then the log: all that a job wrote is there once it has ended.
   const auto state = jobs_.State(submission_id_, deadline);
-  if (state) {
-    done = ReadLog(*state, deadline);
-  } else {
-    done = state.error();
-  }
+  const Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
   const auto took =
       std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - began) * kQuietShare;
   poll_at_ = Deadline::After(std::max(kPoll, took));
@@ -240,6 +233,9 @@ Result<std::optional<RankEvent>> RayLauncher::NextEvent(Deadline deadline) {
     }
     if (deadline.Passed()) {
       return Error{ErrorCode::kTimedOut, "the ranks did not end in time", ""};
+    }
+    if (renew_at_.Passed()) {
+      static_cast<void>(PutOrder(deadline));  // a dashboard that is lost is noticed below
     }
     if (!poll_at_.Passed()) {
       std::this_thread::sleep_for(std::min(kLook, poll_at_.Remaining()));
@@ -276,12 +272,16 @@ RankRun RayLauncher::Collect() {
 /// The driver has more patience with ranks that clean up than Ray has with a driver.
 void RayLauncher::Cancel(Deadline deadline) {
   stop_ = true;
+  renew_at_ = Deadline::After(milliseconds(0));
+  // Whatever fails here: the deadline ends it, and CleanUp looks what came of it.
   while (!frames_.closed() && !job_ended_ && !deadline.Passed()) {
-    if (renew_at_.Passed() || renewal_ == 0 || poll_at_.Passed()) {
-      renew_at_ = Deadline::After(milliseconds(0));
-      static_cast<void>(Poll(deadline));  // the deadline ends this too
+    if (renew_at_.Passed()) {
+      static_cast<void>(PutOrder(deadline));
     }
-    std::this_thread::sleep_for(std::min(kLook, poll_at_.Remaining()));
+    if (poll_at_.Passed()) {
+      static_cast<void>(Poll(deadline));
+    }
+    std::this_thread::sleep_for(kLook);
   }
 }
 
@@ -323,7 +323,10 @@ std::vector<std::string> RayLauncher::CleanUp(Deadline deadline) {
   if (submission_id_.empty()) {
     return left;
   }
-  // A driver that told all is about to end by itself.
+  // A driver that told all ends when it hears that it was heard.
+  if (frames_.closed() && !std::exchange(stop_, true)) {
+    static_cast<void>(PutOrder(Deadline::After(kStopped)));
+  }
   const bool ended = frames_.closed() && WaitUntilEnded(deadline.Within(kStopped / 2));
   if (!ended) {
     static_cast<void>(jobs_.Stop(submission_id_, deadline));  // what came of it is seen next

@@ -50,7 +50,7 @@ class RayLauncher : public Launcher {
   Result<void> Upload(Deadline deadline);
   Result<void> PutOrder(Deadline deadline);
   std::string Named() const;
-  /// Renews the lease where it is time, and takes what is new in the job's log.
+  /// Takes what is new in the job's log.
   Result<void> Poll(Deadline deadline);
   Result<void> ReadLog(const std::optional<RayJobState>& state, Deadline deadline);
   void Take(const std::string& line, Deadline deadline);
