@@ -54,7 +54,7 @@ Result<void> JobFrames::TakeFrame(std::string_view line, std::vector<std::string
   if (!piece || Sha256Of(*piece).hex != digest) {
     return Refuse("the digest of frame " + expected + " is another");
   }
-  if (piece->starts_with(kEnd) && rest_.empty()) {
+  if (piece->starts_with(kEnd)) {
     return Close(*piece);
   }
   ++frames_;

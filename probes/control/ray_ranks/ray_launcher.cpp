@@ -17,10 +17,8 @@ namespace {
 using std::chrono::milliseconds;
 using Json = nlohmann::ordered_json;
 
-constexpr milliseconds kPoll{1'000};
 constexpr milliseconds kLook{50};
 constexpr milliseconds kStopped{20'000};  ///< Ray kills a driver that does not end after 3 s
-constexpr milliseconds kStaysAway{3'000};
 constexpr int kRenewalsInLease = 4;
 constexpr int kQuietShare = 4;  ///< of the time that a poll took
 constexpr std::size_t kIdDigits = 8;
@@ -216,7 +214,7 @@ Result<void> RayLauncher::Poll(Deadline deadline) {
   const Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
   const auto took =
       std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - began) * kQuietShare;
-  poll_at_ = Deadline::After(std::max(kPoll, took));
+  poll_at_ = Deadline::After(std::max(options_.poll, took));
   return done;
 }
 
@@ -292,7 +290,7 @@ bool RayLauncher::WaitUntilEnded(Deadline deadline) {
     if (job_ended_ || deadline.Passed()) {
       break;
     }
-    std::this_thread::sleep_for(std::min(kPoll / 4, deadline.Remaining()));
+    std::this_thread::sleep_for(std::min(options_.poll / 4, deadline.Remaining()));
   }
   return job_ended_;
 }
@@ -300,7 +298,7 @@ bool RayLauncher::WaitUntilEnded(Deadline deadline) {
 /// Ray looks at a job each second, and writes one down as failed whose supervisor has ended and
 /// that is not in its list any more: a job is gone when it stays away for longer than that takes.
 Result<void> RayLauncher::DeleteForGood(Deadline deadline) {
-  Deadline gone_at = Deadline::After(kStaysAway);
+  Deadline gone_at = Deadline::After(options_.stays_away);
   Result<void> failed;
   while (!gone_at.Passed()) {
     const auto state = jobs_.State(submission_id_, deadline);
@@ -308,12 +306,12 @@ Result<void> RayLauncher::DeleteForGood(Deadline deadline) {
              : *state ? jobs_.Delete(submission_id_, deadline)
                       : Result<void>();
     if (!state || *state) {
-      gone_at = Deadline::After(kStaysAway);
+      gone_at = Deadline::After(options_.stays_away);
     }
     if (deadline.Passed()) {
       return failed ? Error{ErrorCode::kTimedOut, "it comes back", ""} : failed.error();
     }
-    std::this_thread::sleep_for(kPoll / 4);
+    std::this_thread::sleep_for(options_.poll / 4);
   }
   return failed;
 }

@@ -22,6 +22,10 @@ struct RayLauncherOptions {
   std::string strategy = "PACK";   ///< of the placement group, in Ray's words
   std::chrono::seconds wait{300};  ///< for the ranks' places, where others hold them
   std::chrono::seconds lease{60};  ///< after so long without a word from here the job ends
+  std::chrono::milliseconds poll{1'000};
+  /// Ray looks at a job each second, and writes one down as failed whose supervisor has ended and
+  /// that is not in its list any more: a job is gone when it stays away for longer than that takes.
+  std::chrono::milliseconds stays_away{3'000};
 };
 
 /// Target `ray`: each rank in an actor of one placement group, by a job that is removed again. The
