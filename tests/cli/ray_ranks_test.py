@@ -236,7 +236,8 @@ class Tampering:
                 there.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type", "")})
                 answer = there.getresponse()
                 data = answer.read()
-                if self.path.endswith("/logs"):
+                there.close()
+                if self.path.endswith("/logs") and answer.status == 200:
                     data = json.dumps({"logs": change(json.loads(data)["logs"])}).encode()
                 self.send_response(answer.status)
                 self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))

@@ -184,6 +184,7 @@ Result<void> RayLauncher::ReadLog(const std::optional<RayJobState>& state, Deadl
     return log.error();
   }
   lost_at_ = Deadline::After(options_.lease);
+  job_ended_ = !state || state->Ended();
   const auto lines = frames_.Read(*log);
   if (!lines) {
     broken_ = lines.error();
@@ -192,7 +193,6 @@ Result<void> RayLauncher::ReadLog(const std::optional<RayJobState>& state, Deadl
   for (const std::string& line : *lines) {
     Take(line, deadline);
   }
-  job_ended_ = !state || state->Ended();
   if (job_ended_ && !frames_.closed()) {
     const std::string said = OneLine(frames_.others(), kOthersChars);
     broken_ =
