@@ -152,6 +152,19 @@ class Runs(Cluster):
             self.assertEqual(self.seen[f"{stage}Ranks"]["value"]["launcher"], "ray")
         self.assert_clean()
 
+    def test_the_example_runs_as_it_is_written(self):
+        example = ROOT / "examples" / "ray-local.yaml"
+        done = self.run_cli("cluster", "-c", example, "--ray-address", self.head.address, "--no-sign", "--format", "json", "--out", self.dir / "out", expect=OK)
+        self.assertEqual(json.loads(done.stdout)["outcome"], "PASSED")
+        self.assert_clean()
+
+    def test_what_a_run_that_died_left_is_found_and_removed_through_ray(self):
+        left = self.shared / ".dlc-check-0123456789abcdef"
+        left.mkdir()
+        done = self.run_cli("cleanup", "-c", self.config(target=", gpusPerRank: 0"), "--run-id", left.name[-16:], "--yes", expect=OK)
+        self.assertIn("removed", done.stdout)
+        self.assert_clean()
+
     def test_one_rank_that_dies_is_named_and_the_others_go_on(self):
         fault = ", plantedFaults: [{rank: 1, step: fsdp-layout, kind: exit-rank}]"
         self.look("fsdp", self.config(target=fault), None)
