@@ -41,6 +41,18 @@ Observed<OpenRay> RankLaunchers::Open(Progress& progress) {
   if (ways.routes.empty()) {
     return ways.why_none;
   }
+  if (ways.routes.front()->Name() == "service-proxy") {
+    for (const KubeRight& right : RankRights(clusters->front().name_space)) {
+      // Where that cannot be asked, the proxy's own refusal tells.
+      const auto allowed = kube_->Allows(right, deadline);
+      if (allowed && !*allowed) {
+        return NotLookedAt{"ranks through the API server's service proxy need " + right.ToString() +
+                               " ('dlc-check manifest rbac --ranks' prints all); else forward the "
+                               "dashboard's port and give --ray-address http://127.0.0.1:8265",
+                           ""};
+      }
+    }
+  }
   return OpenDashboard(std::move(ways.routes), ways.token, deadline, talk);
 }
 

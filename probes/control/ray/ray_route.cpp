@@ -205,6 +205,12 @@ KubeRight ServiceProxyRight(const std::string& name_space, HttpMethod method) {
   return {verb, "", "services", "proxy", name_space};
 }
 
+std::vector<KubeRight> RankRights(const std::string& name_space) {
+  return {ServiceProxyRight(name_space, HttpMethod::kPost),
+          ServiceProxyRight(name_space, HttpMethod::kPut),
+          ServiceProxyRight(name_space, HttpMethod::kDelete)};
+}
+
 Result<Url> ClusterDnsAddress(const RayCluster& cluster) {
   const auto port = cluster.head.ray_start_params.find("dashboard-port");
   return ParseUrl("http://" + cluster.head_service_name + "." + cluster.name_space + ".svc:" +

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "probes/control/http/http_client.h"
 #include "probes/control/kubernetes/kube_client.h"
@@ -64,6 +65,8 @@ std::unique_ptr<RayRoute> MakeProxyRoute(KubeClient& client, const std::string& 
 /// What the service proxy needs: a verb on services/proxy, by the method: get, create, update,
 /// delete.
 KubeRight ServiceProxyRight(const std::string& name_space, HttpMethod method = HttpMethod::kGet);
+/// What ranks through it need beside get: a job is made, fed and removed.
+std::vector<KubeRight> RankRights(const std::string& name_space);
 
 /// "http://HEAD-SERVICE.NAMESPACE.svc:PORT", the port as the head's dashboard-port says (8265).
 /// Precondition: the cluster has a head service.
