@@ -195,6 +195,28 @@ class Runs(Cluster):
                 return
         self.fail(f"dlc-check ended before it said '{text}'")
 
+    def end_the_job_by(self, how):
+        process, arguments = self.start("checkpoint", self.config())
+        end = time.monotonic() + PATIENCE
+        while not any(self.shared.iterdir()):  # told of before it is read: a rank's directory is what must not stay
+            self.assertLess(time.monotonic(), end)
+            threading.Event().wait(0.02)
+        job, = [job for job in json.loads(self.head.ask("/api/jobs/")) if (job["submission_id"] or "").startswith("dlc-check-")]
+        how(job)
+        _, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, INCOMPLETE, err)
+        self.assert_clean()
+        return (arguments[arguments.index("--out") + 1] / "evidence.statement.json").read_text()
+
+    def test_a_driver_that_is_killed_is_told_and_leaves_nothing(self):
+        """Ray kills what its workers started: their ranks' own processes must clean up nevertheless."""
+        told = self.end_the_job_by(lambda job: os.kill(int(job["driver_info"]["pid"]), signal.SIGKILL))
+        self.assertRegex(told, "Ray's job dlc-check-[-0-9a-f]* ended as FAILED")
+
+    def test_a_job_that_somebody_stops_leaves_nothing(self):
+        told = self.end_the_job_by(lambda job: self.head.ask(f"/api/jobs/{job['submission_id']}/stop", method="POST"))
+        self.assertIn('"state": "seen"', told)
+
     def test_a_client_that_is_killed_leaves_nothing(self):
         moments = ["starting 2 ranks", "the ranks run", "step-started storage-speed", "step-started checkpoint-load"]
         for moment in moments:
