@@ -154,7 +154,8 @@ class Runs(Cluster):
 
     def test_the_example_runs_as_it_is_written(self):
         example = ROOT / "examples" / "ray-local.yaml"
-        done = self.run_cli("cluster", "-c", example, "--ray-address", self.head.address, "--no-sign", "--format", "json", "--out", self.dir / "out", expect=OK)
+        done = self.run_cli("cluster", "-c", example, "--ray-address", self.head.address, "--no-sign", "--format", "json",
+                            "--out", self.dir / "out", expect=OK)
         self.assertEqual(json.loads(done.stdout)["outcome"], "PASSED")
         self.assert_clean()
 
