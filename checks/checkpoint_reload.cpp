@@ -28,9 +28,10 @@ constexpr Rule kRules[] = {
      "written after them",
      kNotTheFramework, "look at the error that is named: space, quota, rights, the mount's health"},
     {kSameState, Severity::kRequired, false, "what other processes load is what was saved",
-     "each rank loaded another rank's file, of another node where there is one, in a process that "
-     "had trained nothing; every byte was held against the manifest's sha256, and every parameter "
-     "and AdamW moment in memory against what was in the saving ranks' memory",
+     "each rank loaded another rank's file, where there is one, and as many as one shift of all "
+     "ranks allows another node's, in a process that had trained nothing; every byte was held "
+     "against the manifest's sha256, and every parameter and AdamW moment in memory against what "
+     "was in the saving ranks' memory",
      kNotTheFramework,
      "look at the tensors and ranks that are named; storage-shared tells whose files differ"},
     {kNotCached, Severity::kWarn, false, "the loaded bytes came from no page cache of the reader",
@@ -50,6 +51,7 @@ constexpr Rule kRules[] = {
 
 constexpr std::array<std::string_view, 5> kDamages = {"partial", "damaged", "swapped", "stale",
                                                       "mixed-run"};
+constexpr std::string_view kNoCommonState = "the saving ranks tell no common state";
 constexpr const char* kSaves = "observation:checkpoint_ranks.checkpoint_save";
 constexpr const char* kLoads = "observation:checkpoint_ranks.checkpoint_load";
 
@@ -109,7 +111,9 @@ void JudgeSaved(ReloadContext& context) {
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message =
         refused.empty() ? "not every rank's file was published" : NameSome(refused);
-    return;
+  }
+  if (finding.verdict != Verdict::kPass) {
+    return;  // switched off, it may have seen nobody
   }
   const CheckpointSave& any = context.saves.results.front().seen.value();
   finding.expected = "saved";
@@ -154,7 +158,7 @@ void JudgeSameState(ReloadContext& context) {
     } else if (!saved.empty() && seen->hash != saved) {
       wrong.push_back(result.name + ": other state than was in memory when it was saved");
     }
-    loaded += seen->hash == saved ? 1 : 0;
+    loaded += seen->hash == saved && seen->bytes > 0 ? 1 : 0;
     bytes += seen->bytes;
     seconds = std::max(seconds, seen->seconds);
   }
@@ -164,7 +168,11 @@ void JudgeSameState(ReloadContext& context) {
   }
   if (wrong.empty() && saved.empty()) {
     context.judge.Unknown(kSameState, context.subject,
-                          {"unavailable", "the saving ranks tell no common state", ""});
+                          {"unavailable", std::string(kNoCommonState), ""});
+    return;
+  }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kSameState, context.subject, {"unavailable", trouble, ""});
     return;
   }
   Finding& finding = context.judge.Decide(
@@ -174,6 +182,8 @@ void JudgeSameState(ReloadContext& context) {
         static_cast<std::int64_t>(context.loads.results.size()), loaded, "", kLoads}});
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message = wrong.empty() ? "not every rank has the saved state" : NameSome(wrong);
+  }
+  if (finding.verdict != Verdict::kPass) {
     return;
   }
   finding.expected = "state " + saved;
@@ -188,8 +198,12 @@ void JudgeNotCached(ReloadContext& context) {
     return;
   }
   std::vector<std::string> cached;
+  std::vector<std::string> nothing;
   std::string how;
   for (const auto& result : context.loads.results) {
+    if (result.seen.value().bytes == 0) {
+      nothing.push_back(result.name);
+    }
     const std::string& why = result.seen.value().cold_because;
     if (why.empty()) {
       cached.push_back(result.name);
@@ -203,10 +217,56 @@ void JudgeNotCached(ReloadContext& context) {
         {"unavailable", NameSome(cached) + " may have read this node's memory", ""});
     return;
   }
+  if (!nothing.empty()) {
+    context.judge.Unknown(kNotCached, context.subject,
+                          {"unavailable", NameSome(nothing) + " read nothing", ""});
+    return;
+  }
   Finding& finding = context.judge.Decide(kNotCached, context.subject,
                                           {{"ranks that may have read their own cache", Op::kSubset,
                                             std::vector<std::string>{}, cached, "", kLoads}});
-  finding.actual = how;
+  if (finding.verdict == Verdict::kPass) {
+    finding.actual = how;
+  }
+}
+
+/// "1, 3, 5".
+std::string ReshardSizes(const CheckpointLoad& load) {
+  std::string sizes;
+  for (const CheckpointReshard& one : load.reshards) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(one.ranks);
+  }
+  return sizes;
+}
+
+/// Where `saved` is empty there is nothing that a hash could differ from: errors alone are left.
+std::vector<std::string> WrongReshards(const CheckpointLoadRow& loads, const std::string& saved) {
+  std::vector<std::string> wrong;
+  for (const auto& result : loads.results) {
+    for (const CheckpointReshard& one : result.seen.value().reshards) {
+      if (!one.error.empty() || (!saved.empty() && one.hash != saved)) {
+        wrong.push_back(result.name + ": cut for " + std::to_string(one.ranks) + ": " +
+                        (one.error.empty() ? "other tensors" : one.error));
+      }
+    }
+  }
+  return wrong;
+}
+
+/// Why the loads without a wrong one show nothing all the same; an empty code: they do.
+Reason WhyNoReshards(const CheckpointLoadRow& loads, const std::string& saved) {
+  const CheckpointLoad& any = loads.results.front().seen.value();
+  const std::string sizes = ReshardSizes(any);
+  for (const auto& result : loads.results) {
+    if (ReshardSizes(result.seen.value()) != sizes) {
+      return {"unavailable", "the ranks did not try the same numbers", ""};
+    }
+  }
+  if (sizes.empty()) {
+    const std::string& why = any.reshard_not_looked_at;
+    return {"not-looked-at", why.empty() ? "no other number was tried" : why, ""};
+  }
+  return saved.empty() ? Reason{"unavailable", std::string(kNoCommonState), ""} : Reason{};
 }
 
 void JudgeWorldSizes(ReloadContext& context) {
@@ -215,25 +275,11 @@ void JudgeWorldSizes(ReloadContext& context) {
     return;
   }
   const CheckpointLoad& any = context.loads.results.front().seen.value();
-  if (any.reshards.empty()) {
-    const std::string why = any.reshard_not_looked_at;
-    context.judge.Unknown(kWorldSizes, context.subject,
-                          {"not-looked-at", why.empty() ? "no other number was tried" : why, ""});
-    return;
-  }
-  std::vector<std::string> wrong;
-  std::string sizes;
   const std::string saved = SavedHash(context.saves);
-  for (const auto& result : context.loads.results) {
-    for (const CheckpointReshard& one : result.seen.value().reshards) {
-      if (one.hash.empty() || one.hash != saved) {
-        wrong.push_back(result.name + ": cut for " + std::to_string(one.ranks) + ": " +
-                        (one.error.empty() ? "other tensors" : one.error));
-      }
-    }
-  }
-  for (const CheckpointReshard& one : any.reshards) {
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(one.ranks);
+  const std::vector<std::string> wrong = WrongReshards(context.loads, saved);
+  if (const Reason why = WhyNoReshards(context.loads, saved); wrong.empty() && !why.code.empty()) {
+    context.judge.Unknown(kWorldSizes, context.subject, why);
+    return;
   }
   Finding& finding = context.judge.Decide(kWorldSizes, context.subject,
                                           {{"numbers of ranks with other tensors", Op::kSubset,
@@ -241,20 +287,26 @@ void JudgeWorldSizes(ReloadContext& context) {
   if (finding.verdict == Verdict::kFail) {
     finding.reason.message = NameSome(wrong);
   } else if (finding.verdict == Verdict::kPass) {
-    finding.actual =
-        "saved by " + std::to_string(any.training.ranks) + ", the same cut for " + sizes;
+    finding.actual = "saved by " + std::to_string(any.training.ranks) + ", the same cut for " +
+                     ReshardSizes(any);
   }
 }
 
-void JudgeRefusals(ReloadContext& context) {
-  const std::vector<CheckpointRefusal>* refusals = nullptr;
-  for (const auto& result : context.saves.results) {
-    const CheckpointSave* seen = result.seen.get();
-    if (refusals == nullptr && seen != nullptr && !seen->refusals.empty()) {
-      refusals = &seen->refusals;
+/// Of all ranks, though one does the damage: none hides behind another. It is done to files of no
+/// model.
+std::vector<CheckpointRefusal> RefusalsOf(const RankRun& run) {
+  std::vector<CheckpointRefusal> all;
+  for (const auto& result : ResultsOf(run, &RankObservations::checkpoint_save)) {
+    if (const CheckpointSave* seen = result.seen.get()) {
+      all.insert(all.end(), seen->refusals.begin(), seen->refusals.end());
     }
   }
-  if (refusals == nullptr) {
+  return all;
+}
+
+void JudgeRefusals(ReloadContext& context) {
+  const std::vector<CheckpointRefusal> refusals = RefusalsOf(context.run);
+  if (refusals.empty()) {
     if (context.saves.unseen) {
       context.judge.Unseen(kRefusals, context.subject, "the refusals", *context.saves.unseen);
     } else {
@@ -264,14 +316,16 @@ void JudgeRefusals(ReloadContext& context) {
     return;
   }
   std::vector<std::string> missed;
+  for (const CheckpointRefusal& one : refusals) {
+    if (one.planted && !one.caught) {
+      missed.push_back(one.name + " (" + one.found + ")");
+    }
+  }
   std::vector<std::string> absent;
   for (const std::string_view damage : kDamages) {
-    const auto it = std::find_if(refusals->begin(), refusals->end(),
-                                 [&](const auto& one) { return one.name == damage; });
-    if (it == refusals->end() || !it->planted) {
+    if (std::none_of(refusals.begin(), refusals.end(),
+                     [&](const auto& one) { return one.name == damage && one.planted; })) {
       absent.emplace_back(damage);
-    } else if (!it->caught) {
-      missed.push_back(std::string(damage) + " (" + it->found + ")");
     }
   }
   if (missed.empty() && !absent.empty()) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -64,6 +65,25 @@ const CheckpointSave* SavedAs(const CheckpointSaveRow& saves, int rank) {
   return nullptr;
 }
 
+/// "step 3 has 6.25, not 6.5" of the first that differs or is not finite; else empty. Precondition:
+/// as many losses in both.
+std::string LossDifference(const CheckpointSave& saved, const CheckpointLoad& resumed) {
+  for (std::size_t step = 0; step < saved.losses.size(); ++step) {
+    const double expected = saved.losses[step];
+    const double found = resumed.losses[step];
+    const std::string name =
+        "step " + std::to_string(saved.step + static_cast<std::int64_t>(step) + 1);
+    if (!std::isfinite(expected) || !std::isfinite(found)) {
+      return name + " is not finite: " + std::to_string(found) + ", and without a pause " +
+             std::to_string(expected);
+    }
+    if (expected != found) {
+      return name + " has " + std::to_string(found) + ", not " + std::to_string(expected);
+    }
+  }
+  return "";
+}
+
 void JudgeLosses(ResumeJudgement& context) {
   if (JudgedUnseen(context, kLosses)) {
     return;
@@ -78,16 +98,20 @@ void JudgeLosses(ResumeJudgement& context) {
       wrong.push_back(as + ": another number of steps");
       continue;
     }
-    for (std::size_t step = 0; step < saved->losses.size(); ++step) {
-      ++compared;
-      if (saved->losses[step] != resumed.losses[step]) {
-        wrong.push_back(as + ": step " +
-                        std::to_string(saved->step + static_cast<std::int64_t>(step) + 1) +
-                        " has " + std::to_string(resumed.losses[step]) + ", not " +
-                        std::to_string(saved->losses[step]));
-        break;
-      }
+    // One rank's losses do not make up for another's: each has as many as it trained before.
+    if (static_cast<std::int64_t>(saved->losses.size()) != saved->step) {
+      wrong.push_back(as + ": " + Count(saved->losses.size(), "step") + " with a loss, after " +
+                      std::to_string(saved->step) + " before the save");
+      continue;
     }
+    compared += saved->step;
+    if (std::string differs = LossDifference(*saved, resumed); !differs.empty()) {
+      wrong.push_back(as + ": " + differs);
+    }
+  }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kLosses, context.subject, {"unavailable", trouble, ""});
+    return;
   }
   Finding& finding = context.judge.Decide(
       kLosses, context.subject,
@@ -118,6 +142,10 @@ void JudgeState(ResumeJudgement& context) {
     if (result.seen.value().resumed_hash != expected) {
       wrong.push_back(result.name + ": other state");
     }
+  }
+  if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {
+    context.judge.Unknown(kState, context.subject, {"unavailable", trouble, ""});
+    return;
   }
   Finding& finding = context.judge.Decide(
       kState, context.subject,

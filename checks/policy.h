@@ -144,6 +144,17 @@ struct FsdpTrainingPolicy {
   std::vector<std::string> predict = {"qwen2.5-1.5b"};
 };
 
+/// The image's own framework, trained on what the native engine is trained on (FsdpTrainingPolicy).
+struct FsdpFrameworkPolicy {
+  std::string engine = "none";     ///< "none", "torch", "deepspeed"
+  std::string strategy = "fsdp2";  ///< "fsdp2", "fsdp1"; of deepspeed "zero3"
+  /// |loss - the native engine's| over the latter, of each step on each rank. Absent: 1e-4 on the
+  /// CPU, which is float32; 0.02 on GPUs, which is five roundings of bfloat16.
+  std::optional<double> max_loss_difference;
+  double min_steps_per_second =
+      0;  ///< of the slowest rank's steps after the first; 0: not demanded
+};
+
 struct FsdpPolicy {
   /// "required": ranks must have run. "with-ranks": judged where ranks ran. "no": none are run for
   /// the stage, and none are judged.
@@ -152,6 +163,7 @@ struct FsdpPolicy {
   std::vector<std::string> models = {"qwen2-tiny", "qwen2.5-1.5b"};
   bool every_unit = false;  ///< of large models all layers whole, and not samples of two units
   FsdpTrainingPolicy training;
+  FsdpFrameworkPolicy framework;
 };
 
 struct StoragePolicy {

@@ -35,6 +35,27 @@ Result<void> ReadTraining(const std::string& file, const DocNode& node, const st
   return map.Finish();
 }
 
+Result<void> ReadFramework(const std::string& file, const DocNode& node, const std::string& where,
+                           FsdpFrameworkPolicy& framework) {
+  constexpr double kLargestDifference = 1;
+  constexpr double kMostStepsPerSecond = 1e6;
+  StrictMap map(file, node, where);
+  map.Choice("engine", framework.engine, {"none", "torch", "deepspeed"});
+  if (framework.engine == "deepspeed") {
+    framework.strategy = "zero3";
+    map.Choice("strategy", framework.strategy, {"zero3"});
+  } else {
+    map.Choice("strategy", framework.strategy, {"fsdp2", "fsdp1"});
+  }
+  double difference = -1;
+  map.Double("maxLossDifference", difference, 0, kLargestDifference);
+  if (difference >= 0) {
+    framework.max_loss_difference = difference;
+  }
+  map.Double("minStepsPerSecond", framework.min_steps_per_second, 0, kMostStepsPerSecond);
+  return map.Finish();
+}
+
 }  // namespace
 
 Result<void> ReadFsdpPolicy(const std::string& file, const DocNode& node, const std::string& where,
@@ -47,6 +68,16 @@ Result<void> ReadFsdpPolicy(const std::string& file, const DocNode& node, const 
   map.Bool("everyUnit", fsdp.every_unit);
   map.Each("training", [&](const DocNode& training) {
     return ReadTraining(file, training, where + ".training", fsdp.training);
+  });
+  map.Each("framework", [&](const DocNode& framework) {
+    auto read = ReadFramework(file, framework, where + ".framework", fsdp.framework);
+    if (read && fsdp.framework.engine != "none" && fsdp.training.measure == "no") {
+      return Result<void>(Error{ErrorCode::kInvalidInput,
+                                "cannot be compared with a native engine that does not train "
+                                "(fsdp.training.measure: no)",
+                                "leave training.measure out, or set engine: none"});
+    }
+    return read;
   });
   return map.Finish();
 }

@@ -69,7 +69,7 @@ std::optional<StoragePass> Combine(const std::vector<const StorageTransfer*>& tr
 
 bool IsNoDirect(const StorageTransfer& transfer) {
   return transfer.direct && (transfer.error == "EINVAL" || transfer.error == "ENOTSUP" ||
-                             transfer.error == "EOPNOTSUPP" || transfer.error == "ENOENT");
+                             transfer.error == "EOPNOTSUPP");
 }
 
 std::vector<StoragePass> PassesOfAll(const StorageSpeedResults& results) {

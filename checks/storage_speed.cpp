@@ -146,6 +146,7 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
     return;
   }
   std::vector<std::string> failed;
+  std::vector<std::string> not_read;
   std::int64_t done = 0;
   bool no_direct = false;
   std::string hint;
@@ -154,6 +155,9 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
       no_direct = true;
     } else if (transfer.error.empty()) {
       ++done;
+    } else if (transfer.error == "not-written") {
+      // The writer's own transfer tells why.
+      not_read.push_back(transfer.detail);
     } else {
       failed.push_back(transfer.direction + (transfer.alone ? ", one rank alone: " : ": ") +
                        transfer.error + " (" + transfer.detail + ")");
@@ -167,6 +171,9 @@ void JudgeTransfers(const RankResult<StorageSpeed>& result, Judge& judge) {
                      "observation:checkpoint_ranks.storage_speed.transfers"}});
   if (finding.verdict == Verdict::kFail && !hint.empty()) {
     finding.hint = hint;
+  }
+  if (!not_read.empty()) {
+    finding.notes.push_back("not read: " + NameSome(not_read));
   }
   if (no_direct) {
     finding.notes.emplace_back("this file system refuses direct I/O");

@@ -20,7 +20,8 @@ std::string NameSome(const std::vector<std::string>& names, std::size_t most) {
 }
 
 std::string Count(std::size_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+  const char* ending = count == 1 ? "" : noun.ends_with('s') ? "es" : "s";
+  return std::to_string(count) + " " + std::string(noun) + ending;
 }
 
 std::string Fixed(double value, int digits) {

@@ -74,6 +74,7 @@ class ConfigReader {
   Result<void> Checkpoint(const DocNode& node);
   Result<void> Gpu(const DocNode& node);
   Result<void> Nccl(const DocNode& node);
+  Result<void> Framework(const DocNode& node);
   Result<void> WorkloadPart(const DocNode& node);
   Result<void> PolicyPart(const DocNode& node);
 
@@ -144,6 +145,7 @@ Result<void> ConfigReader::Read(const DocNode& root) {
   map.Each("checkpoint", [this](const DocNode& node) { return Checkpoint(node); });
   map.Each("gpu", [this](const DocNode& node) { return Gpu(node); });
   map.Each("nccl", [this](const DocNode& node) { return Nccl(node); });
+  map.Each("framework", [this](const DocNode& node) { return Framework(node); });
   map.Each("workload", [this](const DocNode& node) { return WorkloadPart(node); });
   map.Each("policy", [this](const DocNode& node) { return PolicyPart(node); });
   auto done = map.Finish();
@@ -350,6 +352,12 @@ Result<void> ConfigReader::Nccl(const DocNode& node) {
   Path(map, "library", config_.nccl.library);
   Path(map, "logDirectory", config_.nccl.log_directory);
   map.Bool("hostIdPerRank", config_.nccl.host_id_per_rank);
+  return map.Finish();
+}
+
+Result<void> ConfigReader::Framework(const DocNode& node) {
+  StrictMap map(file_, node, "framework");
+  map.Text("python", config_.framework.python);
   return map.Finish();
 }
 

@@ -70,6 +70,11 @@ struct NcclConfig {
   bool host_id_per_rank = false;
 };
 
+struct FrameworkConfig {
+  /// A program's path, or a name that the ranks find in their PATH; empty: python3.
+  std::string python;
+};
+
 struct RegistryConfig {
   ConfigPath ca;  ///< PEM
   bool plain_http = false;
@@ -131,6 +136,7 @@ struct Config {
   ConfigPath checkpoint_inspect;  ///< an existing checkpoint, for every rank to look at
   GpuConfig gpu;
   NcclConfig nccl;
+  FrameworkConfig framework;
   WorkloadConfig workload;
   /// Of `policy:`; absent when the file has none, so that the caller can tell "built-in" from
   /// "inline".

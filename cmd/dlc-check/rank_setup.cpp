@@ -131,6 +131,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
     setup.nccl_library = config->nccl.library.path;
     setup.nccl_host_id_per_rank = config->nccl.host_id_per_rank;
     setup.nccl_log_directory = config->nccl.log_directory.path;
+    setup.framework_python = config->framework.python;
     setup.timeout = target.timeout;
     for (const FaultConfig& planted : target.planted_faults) {
       setup.faults.push_back(planted.fault);

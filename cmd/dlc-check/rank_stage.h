@@ -49,6 +49,7 @@ struct RankSetup {
   bool nccl_over_efa = false;            ///< once more with NCCL_NET naming AWS's plugin
   bool nccl_over_tcp = false;            ///< once more over sockets
   FsdpPolicy fsdp;
+  std::string framework_python;             ///< empty: python3
   std::optional<FsdpModel> workload_model;  ///< of workload.modelConfig
   std::string checkpoint_path;  ///< empty: the storage experiments have nothing to look at
   std::string inspect_path;     ///< of an existing checkpoint; empty: none

@@ -261,7 +261,9 @@ std::vector<std::unique_ptr<Command>> MakeRunCommands() {
   add("gpu", "per pod: GPUs allotted, visible, usable, advertised", {Stage::kGpu});
   add("nccl", "what carries NCCL's bytes between nodes, are results right, and how fast",
       {Stage::kNccl});
-  add("fsdp", "do the ranks cut, gather, reduce and train a sharded model to the bit",
+  add("fsdp",
+      "do the ranks cut, gather, reduce and train a sharded model to the bit, and the image's "
+      "framework too",
       {Stage::kFsdp});
   add("checkpoint",
       "is the shared path shared, durable and fast; what does an existing checkpoint hold",

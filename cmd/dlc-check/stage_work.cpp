@@ -241,6 +241,26 @@ milliseconds FsdpTrainingTime(const RankSetup& setup, const FsdpTrainingParamete
   return pace.start + milliseconds(static_cast<int>(std::min(seconds, kMostFsdpSeconds) * 1000));
 }
 
+/// Beside the steps: python and torch are loaded, twice, from a file system that may be slow.
+constexpr milliseconds kFrameworkStart{240'000};
+/// After the checkpoint: the second of two tells whether the optimizer's state came back.
+constexpr int kStepsAfterCheckpoint = 2;
+
+PlanStep FrameworkStepOf(const RankSetup& setup, FsdpTrainingParameters training) {
+  FsdpFrameworkParameters framework;
+  framework.engine = setup.fsdp.framework.engine;
+  framework.strategy = setup.fsdp.framework.strategy;
+  framework.python = setup.framework_python;
+  framework.path = setup.checkpoint_path;
+  framework.more_steps = kStepsAfterCheckpoint;
+  const milliseconds time = kFrameworkStart + 2 * FsdpTrainingTime(setup, training);
+  training.exact = false;
+  training.predict.clear();
+  training.predict_model = {};
+  framework.training = std::move(training);
+  return Step("fsdp-framework", time, setup, FactsToJson(framework));
+}
+
 StageWork FsdpWork(const RankSetup& setup) {
   StageWork work;
   if (setup.fsdp.measure == "no") {
@@ -255,6 +275,12 @@ StageWork FsdpWork(const RankSetup& setup) {
     const FsdpTrainingParameters training = TrainingOf(setup);
     work.steps.push_back(
         Step("fsdp-training", FsdpTrainingTime(setup, training), setup, FactsToJson(training)));
+    if (setup.fsdp.framework.engine != "none") {
+      work.steps.push_back(FrameworkStepOf(setup, training));
+      if (!setup.checkpoint_path.empty()) {
+        work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
+      }
+    }
   }
   return work;
 }
@@ -280,14 +306,19 @@ StorageSpeedParameters StorageSpeedOf(const RankSetup& setup) {
 
 /// As a short training, and a file system that takes its time.
 constexpr milliseconds kCheckpointFiles{120'000};
-/// A state of up to so many bytes is read again for each other number of ranks.
-constexpr std::int64_t kMostReshardBytes = std::int64_t{256} << 20;
+/// Two other numbers of ranks for qwen2.5-1.5b, all for what is smaller.
+constexpr std::int64_t kMostReshardBytes = std::int64_t{40} << 30;
+
+milliseconds VisibleWithin(const RankSetup& setup) {
+  return milliseconds(static_cast<int>(setup.storage.visible_within_seconds * 1000));
+}
 
 CheckpointTrainingParameters CheckpointTrainingOf(const RankSetup& setup) {
   const CheckpointPolicy& policy = setup.checkpoint;
   CheckpointTrainingParameters parameters;
   parameters.path = setup.checkpoint_path;
   parameters.most_reshard_bytes = kMostReshardBytes;
+  parameters.visible_within_ms = static_cast<int>(VisibleWithin(setup).count());
   FsdpTrainingParameters& training = parameters.training;
   training = TrainingWith(setup, policy.model, policy.backend);
   training.rows = 1;
@@ -302,7 +333,8 @@ milliseconds CheckpointTime(const RankSetup& setup,
                             const CheckpointTrainingParameters& parameters) {
   constexpr double kBytesEach = 12;
   const auto bytes = static_cast<double>(ElementsOf(parameters.training.model)) * kBytesEach;
-  const double seconds = std::min(4 * bytes / kSlowestStorage, kMostStorageSeconds);
+  const double read_again = std::min(4 * bytes, static_cast<double>(kMostReshardBytes));
+  const double seconds = std::min((4 * bytes + read_again) / kSlowestStorage, kMostStorageSeconds);
   FsdpTrainingParameters twice = parameters.training;
   twice.steps *= 2;
   return FsdpTrainingTime(setup, twice) + kCheckpointFiles +
@@ -316,7 +348,7 @@ StageWork CheckpointWork(const RankSetup& setup) {
     return work;
   }
   const StorageSpeedParameters speed = StorageSpeedOf(setup);
-  const milliseconds visible(static_cast<int>(setup.storage.visible_within_seconds * 1000));
+  const milliseconds visible = VisibleWithin(setup);
   work.steps = {
       Step("meet", kMeet, setup),
       Step("leftover-runs", kLeftoverRuns, setup,

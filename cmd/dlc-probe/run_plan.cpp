@@ -252,7 +252,8 @@ ExperimentReport PlanRun::RunInChild(const PlanStep& step, const StepKind& kind)
         return planted.error();
       }
     }
-    return kind.run({plan_, step, seen_.facts, group.get(), deadline, progress, fault});
+    return kind.run(
+        {plan_, step, seen_.facts, group.get(), deadline, progress, join_.address, fault});
   };
   const auto on_progress = [&](const std::string& line) { Say("progress", step.name, line); };
   // A little later than the step's own waits end: their errors say more than ours.

@@ -7,6 +7,7 @@
 #include "cmd/dlc-probe/checkpoint_steps.h"
 #include "cmd/dlc-probe/fabric_parameters.h"
 #include "cmd/dlc-probe/fabric_steps.h"
+#include "cmd/dlc-probe/framework_steps.h"
 #include "cmd/dlc-probe/fsdp_steps.h"
 #include "cmd/dlc-probe/gpu_steps.h"
 #include "cmd/dlc-probe/nccl_steps.h"
@@ -124,6 +125,9 @@ constexpr StepKind kKinds[] = {
     {"fsdp-training", true, RunFsdpTraining,
      Adopt<FsdpTrainingExperiment, &RankObservations::fsdp_training>, CheckFsdpTrainingParameters,
      NoPath},
+    {"fsdp-framework", true, RunFsdpFramework,
+     Adopt<FrameworkExperiment, &RankObservations::fsdp_framework>, CheckFsdpFrameworkParameters,
+     PathOf<FsdpFrameworkParameters>},
     {"storage-shared", true, RunStorageShared,
      Adopt<StorageShared, &RankObservations::storage_shared>,
      CheckParameters<StorageSharedParameters>, PathOf<StorageSharedParameters>},

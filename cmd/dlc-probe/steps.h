@@ -21,6 +21,7 @@ struct StepContext {
   Exchange* exchange = nullptr;  ///< nullptr for kinds that are not collective
   Deadline deadline;             ///< of the step; its process is killed a second after it
   const Progress& progress;
+  const std::string& address;           ///< of rank 0, as the others know it
   const PlantedFault* fault = nullptr;  ///< nullptr: none; the process-level ones are done already
 };
 

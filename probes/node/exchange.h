@@ -28,7 +28,9 @@ class Exchange {
   /// An error names a rank that was lost, or that told why it stopped; none: not that anybody knew
   /// by the deadline.
   virtual Result<void> LookForLost(Deadline /*deadline*/) { return {}; }
-  /// For the others' LookForLost, before this rank leaves.
+  /// The same of what is known now: it waits for the answer alone, and the deadline is that one's.
+  virtual Result<void> LostSoFar(Deadline /*deadline*/) { return {}; }
+  /// For the others' LookForLost and LostSoFar, before this rank leaves.
   virtual void TellStopped(std::string_view /*why*/, Deadline /*deadline*/) {}
 };
 

@@ -85,9 +85,9 @@ struct CheckpointLoad {
   std::vector<std::string> wrong;  ///< tensors with another hash than when saved; some of them
   std::int64_t wrong_tensors = 0;
   std::vector<CheckpointReshard> reshards;
-  std::string reshard_not_looked_at;
-  std::vector<double> losses;  ///< of each step after it, of the rank whose role it has
-  std::string resumed_hash;    ///< after those
+  std::string reshard_not_looked_at;  ///< why no, or no further, number was tried
+  std::vector<double> losses;         ///< of each step after it, of the rank whose role it has
+  std::string resumed_hash;           ///< after those
   std::optional<Error> stopped_by;
 
   bool operator==(const CheckpointLoad&) const = default;

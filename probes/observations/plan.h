@@ -27,14 +27,16 @@ inline constexpr std::array<std::string_view, 3> kFaultsAtStart = {"never-arrive
 /// whole rank dies; "other-directory" is mounted over the storage path, in the step's own mount
 /// namespace; "flip-bit" is in the data that the rank gives; of "gpu-compute", in the memory, and
 /// three are its own: in what is moved on the GPU, between host and GPU, and in the product. The
-/// five last are of "fsdp-training": what the rank does wrong with its shard.
-inline constexpr std::array<std::string_view, 18> kFaultsInStep = {
+/// others are of "fsdp-training", the checkpoint steps and "fsdp-framework": what the rank does
+/// wrong with its shard, or ("wrong-seed") trains on.
+inline constexpr std::array<std::string_view, 19> kFaultsInStep = {
     "exit",         "crash",         "kill",
     "sleep",        "exit-rank",     "other-directory",
     "flip-bit",     "flip-transfer", "flip-host-copy",
     "flip-product", "wrong-average", "skipped-shard",
     "padding-leak", "stale-gather",  "dropped-micro-batch",
-    "lost-moments", "stale-step",    "corrupt-shard"};
+    "lost-moments", "stale-step",    "corrupt-shard",
+    "wrong-seed"};
 
 /// What dlc-probe does, the same text for every rank of a run.
 struct RankPlan {
@@ -160,13 +162,29 @@ struct FsdpTrainingParameters {
   bool operator==(const FsdpTrainingParameters&) const = default;
 };
 
+/// Of "fsdp-framework".
+struct FsdpFrameworkParameters {
+  std::string engine;    ///< "torch", "deepspeed"
+  std::string strategy;  ///< "fsdp2", "fsdp1"; of deepspeed "zero3"
+  std::string python;    ///< a program, or a name to find in PATH; empty: "python3"
+  std::string path;      ///< of the shared storage; empty: nothing is saved
+  int more_steps = 0;    ///< after the checkpoint, in both processes
+  /// As the native engine's; what only that needs is ignored.
+  FsdpTrainingParameters training;
+
+  bool operator==(const FsdpFrameworkParameters&) const = default;
+};
+
 /// Of "checkpoint-save" and "checkpoint-load", the same for both.
 struct CheckpointTrainingParameters {
   std::string path;  ///< of the shared storage
   /// `steps` before the save, and as many after it.
   FsdpTrainingParameters training;
-  /// A larger state is not cut for other numbers of ranks: each of them reads all of it.
+  /// For other numbers of ranks: all of the state is read once for each, as long as there are so
+  /// many bytes left.
   std::int64_t most_reshard_bytes = 0;
+  /// What one rank sees of the checkpoint must be seen by all within so long.
+  int visible_within_ms = 0;
 
   bool operator==(const CheckpointTrainingParameters&) const = default;
 };

@@ -7,6 +7,7 @@
 #include "probes/observations/checkpoint.h"
 #include "probes/observations/checkpoint_tree.h"
 #include "probes/observations/fabric.h"
+#include "probes/observations/framework.h"
 #include "probes/observations/fsdp.h"
 #include "probes/observations/gpu.h"
 #include "probes/observations/nccl.h"
@@ -92,6 +93,7 @@ struct RankObservations {
   std::vector<ExperimentResult<NcclExperiment>> nccl_collectives;
   std::vector<ExperimentResult<FsdpLayoutExperiment>> fsdp_layout;
   std::vector<ExperimentResult<FsdpTrainingExperiment>> fsdp_training;
+  std::vector<ExperimentResult<FrameworkExperiment>> fsdp_framework;
   std::vector<ExperimentResult<StorageShared>> storage_shared;
   std::vector<ExperimentResult<StorageSpeed>> storage_speed;
   std::vector<ExperimentResult<CheckpointSave>> checkpoint_save;

@@ -2,6 +2,7 @@
 
 #include "probes/observations/checkpoint_fields.h"
 #include "probes/observations/fabric_fields.h"
+#include "probes/observations/framework_fields.h"
 #include "probes/observations/fsdp_fields.h"
 #include "probes/observations/gpu_fields.h"
 #include "probes/observations/json_fields.h"
@@ -117,6 +118,7 @@ template <> struct FieldsOf<RankObservations> { static constexpr Field kFields[]
     F<&RankObservations::nccl_collectives>("ncclCollectives"),
     F<&RankObservations::fsdp_layout>("fsdpLayout"),
     F<&RankObservations::fsdp_training>("fsdpTraining"),
+    F<&RankObservations::fsdp_framework>("fsdpFramework"),
     F<&RankObservations::storage_shared>("storageShared"),
     F<&RankObservations::storage_speed>("storageSpeed"),
     F<&RankObservations::checkpoint_save>("checkpointSave"),
@@ -191,10 +193,17 @@ template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFi
     F<&FsdpTrainingParameters::reference>("reference"),
     F<&FsdpTrainingParameters::predict>("predict"),
     F<&FsdpTrainingParameters::predict_model>("predictModel")}; };
+template <> struct FieldsOf<FsdpFrameworkParameters> { static constexpr Field kFields[] = {
+    F<&FsdpFrameworkParameters::engine>("engine"),
+    F<&FsdpFrameworkParameters::strategy>("strategy"),
+    F<&FsdpFrameworkParameters::python>("python"), F<&FsdpFrameworkParameters::path>("path"),
+    F<&FsdpFrameworkParameters::more_steps>("moreSteps"),
+    F<&FsdpFrameworkParameters::training>("training")}; };
 template <> struct FieldsOf<CheckpointTrainingParameters> { static constexpr Field kFields[] = {
     F<&CheckpointTrainingParameters::path>("path"),
     F<&CheckpointTrainingParameters::training>("training"),
-    F<&CheckpointTrainingParameters::most_reshard_bytes>("mostReshardBytes")}; };
+    F<&CheckpointTrainingParameters::most_reshard_bytes>("mostReshardBytes"),
+    F<&CheckpointTrainingParameters::visible_within_ms>("visibleWithinMs")}; };
 template <> struct FieldsOf<GpuComputeParameters> { static constexpr Field kFields[] = {
     F<&GpuComputeParameters::seconds>("seconds"),
     F<&GpuComputeParameters::memory_share>("memoryShare"),

@@ -36,7 +36,7 @@ struct SpaceFacts {
 struct FileOperation {
   std::string
       name;  ///< "create-exclusive", "write", "fsync-file", "rename", "fsync-directory", ...
-  std::string error;
+  std::string error;   ///< errno name, or "wrong-data" of what was read back; empty: it worked
   std::string detail;  ///< for people
 
   bool operator==(const FileOperation&) const = default;
@@ -97,10 +97,12 @@ struct StorageTransfer {
   /// wrote them), "evicted" (mincore saw no page), "direct"; empty: not shown.
   std::string cold_because;
   double resident_fraction = 0;  ///< of the file's pages before the read, by mincore; -1 unknown
-  std::string error;             ///< errno name, "short-read" or "wrong-data"; empty: it worked
-  std::string detail;            ///< for people, with the operation: "fsync: Input/output error"
-  bool alone = false;            ///< the other ranks did nothing meanwhile, and have no such pass
-  double sync_seconds = 0;       ///< writes: fsync and close, which are part of `seconds`
+  /// errno name, "short-read", "wrong-data", or "not-written" (not read, for what was to be read
+  /// was not written to its end); empty: it worked.
+  std::string error;
+  std::string detail;       ///< for people, with the operation: "fsync: Input/output error"
+  bool alone = false;       ///< the other ranks did nothing meanwhile, and have no such pass
+  double sync_seconds = 0;  ///< writes: fsync and close, which are part of `seconds`
   /// By blocks, without sync_seconds; empty where there are fewer than four, or it did not end.
   std::vector<StorageQuarter> quarters = {};
 

@@ -22,7 +22,7 @@ namespace dlc {
 namespace {
 
 constexpr std::uint64_t kBenchSeed = 1;
-constexpr std::uint64_t kTokenStream = std::uint64_t{1} << 32;  // plus the step
+constexpr std::uint64_t kTokenStream = std::uint64_t{1} << 40;  // plus the step, as fsdp-training
 const char* const kPhases[] = {"forward", "loss", "backward", "clip", "optimizer"};
 constexpr std::size_t kPhaseCount = std::size(kPhases);
 
@@ -198,7 +198,7 @@ class Bench {
 
   std::vector<std::int32_t> Tokens(std::int64_t step) const {
     const std::uint64_t key =
-        SyntheticKey(kBenchSeed, kTokenStream + static_cast<std::uint64_t>(step));
+        SyntheticKey(kBenchSeed, kTokenStream + static_cast<std::uint64_t>(step - 1));
     return SyntheticTokens(shape_, key);
   }
 

@@ -8,7 +8,8 @@ above 1 is in our favour. Writes end with fsync (fio: end_fsync=1) and allocate 
 checkpoint allocates first). Before buffered reads the pages are dropped by fadvise (fio: invalidate=1), after fsync; on tmpfs that
 drops nothing, and a read is of memory. Both read what they themselves wrote.
 
-Ours compares a mark in every page that it reads; fio compares nothing. Rates are all bytes over the time from the first start to the
+Ours compares every byte that it reads; fio compares nothing. What ours takes for that with O_DIRECT, while the file system has nothing
+to do, is not in its time. Rates are all bytes over the time from the first start to the
 last end.
 """
 import argparse

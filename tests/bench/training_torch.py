@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The steps of cuda_training_bench with PyTorch's FSDP2, world 1: the same weights, tokens and shape. Needs torch with CUDA.
+"""The steps of cuda_training_bench, and of fsdp-training on one rank with seed 1 and one micro-batch, with PyTorch's FSDP2, world 1:
+the same weights, tokens and shape. Needs torch with CUDA.
 
-  training_torch.py [--preset qwen2.5-1.5b] [--rows 1] [--sequence 128] [--steps 8] [--compile] [--profile]
+  training_torch.py [--preset qwen2.5-1.5b] [--rows 1] [--sequence 128] [--steps 8] [--compile] [--float32] [--profile] [--json PATH]
 
 fully_shard on every layer and on the root, bf16 parameters, fp32 reduction, clip_grad_norm_(1.0), fused AdamW. Prints the loss of
-each step and the median time. --profile prints the kernels of one step by time."""
+each step and the median time. --float32 computes in float32 throughout, without TF32. --profile prints the kernels of one step by
+time. --json writes losses and gradient norms (tests/testdata/training/qwen2.5-1.5b_torch.json holds several such documents)."""
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -22,7 +25,7 @@ PRESETS = {
     "qwen2.5-1.5b": (1536, 28, 12, 2, 128, 8960, 151936, 1e6, 1e-6),
 }
 SEED = 1
-TOKEN_STREAM = 1 << 32
+TOKEN_STREAM = 1 << 40  # TokenKey of probes/node/fsdp/training_options.h
 MASK = (1 << 64) - 1
 
 
@@ -115,6 +118,8 @@ class Layer(nn.Module):
 
 
 class Qwen2(nn.Module):
+    compute = torch.bfloat16  # what FSDP makes of the parameters
+
     def __init__(self, hidden, layers, heads, kv_heads, head_size, intermediate, vocabulary, theta, epsilon):
         super().__init__()
         self.layers = nn.ModuleList(Layer(hidden, heads, kv_heads, head_size, intermediate, epsilon) for _ in range(layers))
@@ -125,7 +130,7 @@ class Qwen2(nn.Module):
     def tables(self, sequence, device):
         half = torch.arange(0, self.head_size, 2, dtype=torch.float32, device=device)
         angle = torch.outer(torch.arange(sequence, dtype=torch.float32, device=device), 1.0 / self.theta ** (half / self.head_size))
-        return torch.cat((angle, angle), -1).cos().bfloat16(), torch.cat((angle, angle), -1).sin().bfloat16()
+        return torch.cat((angle, angle), -1).cos().to(self.compute), torch.cat((angle, angle), -1).sin().to(self.compute)
 
     def forward(self, tokens):
         cosine, sine = self.tables(tokens.shape[1], tokens.device)
@@ -135,16 +140,17 @@ class Qwen2(nn.Module):
         return F.linear(self.norm(x), self.embed_tokens.weight)
 
 
-def build(preset, compiled):
+def build(preset, compiled, compute):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     with torch.device("meta"):
         model = Qwen2(*PRESETS[preset])
+    model.compute = compute
     model.to_empty(device="cuda")
     with torch.no_grad():
         for index, (name, parameter) in enumerate(model.named_parameters()):
             values = synthetic_normal(key_of(SEED, index), parameter.numel(), "cuda") * (1.0 / 32.0)
             parameter.copy_((values + (1.0 if "norm" in name else 0.0)).view(parameter.shape))
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=compute, reduce_dtype=torch.float32)
     for layer in model.layers:
         if compiled:
             layer.compile()
@@ -160,7 +166,9 @@ def main():
     parser.add_argument("--sequence", type=int, default=128)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--float32", action="store_true")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--json")
     args = parser.parse_args()
     torch.cuda.set_device(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +179,8 @@ def main():
 
 
 def train(args):
-    model = build(args.preset, args.compile)
+    compute = torch.float32 if args.float32 else torch.bfloat16
+    model = build(args.preset, args.compile, compute)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, fused=True)
     vocabulary = PRESETS[args.preset][6]
 
@@ -184,9 +193,9 @@ def train(args):
         optimizer.zero_grad(set_to_none=True)
         return loss, norm
 
-    times = []
+    times, losses, norms = [], [], []
     for number in range(1, args.steps + 1):
-        tokens = synthetic_tokens(number, args.rows, args.sequence + 1, vocabulary).cuda()
+        tokens = synthetic_tokens(number - 1, args.rows, args.sequence + 1, vocabulary).cuda()
         torch.cuda.synchronize()
         start = time.perf_counter()
         loss, norm = step(tokens)
@@ -194,9 +203,16 @@ def train(args):
         if number > 2:
             times.append(time.perf_counter() - start)
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        losses.append(loss.item())
+        norms.append(norm.item())
         print(f"step {number} loss {loss.item():.6f} gradient norm {norm.item():.6f}", flush=True)
     if times:
         print(f"step {statistics.median(times) * 1e3:.2f} ms median of {len(times)}, peak {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB")
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compute": str(compute).removeprefix("torch."),
+                       "preset": args.preset, "rows": args.rows, "sequence": args.sequence, "seed": SEED, "losses": losses,
+                       "gradientNorms": norms}, file)
     if args.profile:
         from torch.profiler import ProfilerActivity, profile
         tokens = synthetic_tokens(99, args.rows, args.sequence + 1, vocabulary).cuda()

@@ -71,5 +71,26 @@ TEST_CASE("policy fsdp: what cannot be meant is refused, with the line") {
   }
 }
 
+TEST_CASE("policy fsdp: the framework's keys, and a strategy of each engine") {
+  CHECK(Read("  measure: no\n")->fsdp.framework.engine == "none");
+  const auto torch = Read(
+      "  framework: {engine: torch, strategy: fsdp1, maxLossDifference: 0, minStepsPerSecond: "
+      "2}\n");
+  REQUIRE_MESSAGE(torch.has_value(), torch.error().message);
+  CHECK(torch->fsdp.framework.engine == "torch");
+  CHECK(torch->fsdp.framework.strategy == "fsdp1");
+  CHECK(torch->fsdp.framework.max_loss_difference == 0.0);
+  CHECK(torch->fsdp.framework.min_steps_per_second == 2.0);
+  const auto other = Read("  framework: {engine: deepspeed}\n");
+  REQUIRE_MESSAGE(other.has_value(), other.error().message);
+  CHECK(other->fsdp.framework.strategy == "zero3");
+  CHECK_FALSE(other->fsdp.framework.max_loss_difference.has_value());
+  CHECK(Read("  framework: {engine: torch, strategy: zero3}\n")
+            .error()
+            .message.starts_with("p.yaml: line 4: "));
+  CHECK_FALSE(Read("  training: {measure: no}\n  framework: {engine: torch}\n").has_value());
+  CHECK(Read("  training: {measure: no}\n  framework: {engine: none}\n").has_value());
+}
+
 }  // namespace
 }  // namespace dlc

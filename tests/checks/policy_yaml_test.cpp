@@ -186,7 +186,7 @@ TEST_CASE("policy: of a config only the policy part is read") {
         "p.yaml: line 5: unknown key 'totl' in 'policy.gpu' (did you mean 'total'?)");
   CHECK(ProblemOfFile(config + "policy:\n  kind: Policy\n") ==
         "p.yaml: line 5: unknown key 'kind' in 'policy' (known keys: metadata, stages, image, ray, "
-        "jobPackages, gpu, fabric, nccl, fsdp, storage, severity)");
+        "jobPackages, gpu, fabric, nccl, fsdp, storage, checkpoint, severity)");
 }
 
 TEST_CASE("policy: another file is told apart by apiVersion and kind") {

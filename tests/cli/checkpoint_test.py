@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from harness import FAILED, INCOMPLETE, OK, USAGE, Case
+from harness import FAILED, INCOMPLETE, OK, ROOT, USAGE, Case
 
 RELOAD = ["saved", "same-state", "other-world-sizes", "refusals"]
 RESUME = ["losses", "state"]
@@ -78,6 +78,18 @@ class Good(Checkpoints):
         again = json.loads(self.run_cli("judge", self.statement, "--policy", other, "--format", "json", expect=INCOMPLETE).stdout)
         self.assertEqual(self.verdicts(self.findings(again))["same-state"], "unknown")
         self.assertEqual(self.verdicts(self.findings(again))["state"], "unknown")
+
+    def test_the_example_passes(self):
+        example = (ROOT / "examples/local/checkpoint.yaml").read_text()
+        path = self.dir / "shared"
+        path.mkdir()
+        config = self.write("example.yaml", example.replace("/tmp/dlc-check-shared", str(path)))
+        report = json.loads(self.run_cli("checkpoint", "-c", config, "--no-sign", "--format", "json", "--out", self.dir / "example", expect=OK).stdout)
+        self.assertEqual(self.verdicts(self.findings(report)), dict.fromkeys(RELOAD + RESUME, "pass"))
+        commented = [line.split("# ", 1)[1].split("#")[0].strip() for line in example.splitlines() if line.startswith("    # ") and ":" in line]
+        policy = self.write("all.yaml", "apiVersion: dlc-check/v1\nkind: Policy\ncheckpoint:\n" +
+                            "".join(f"  {line}\n" for line in commented if line.split(":")[0] in ("measure", "backend", "model")))
+        self.run_cli("policy", "check", policy, expect=OK)
 
     def test_not_where_the_policy_wants_none(self):
         findings, ranks = self.run_ranks(OK, 2, policy="measure: no")

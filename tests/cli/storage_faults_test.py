@@ -22,6 +22,12 @@ BETWEEN = "storage-shared/between-nodes"
 STALE = "storage-shared/no-stale-handles"
 OWNER = "storage-shared/owner-kept"
 TRANSFERS = "storage-speed/transfers-complete"
+SAVED = "checkpoint-reload/saved"
+SAME = "checkpoint-reload/same-state"
+WORLDS = "checkpoint-reload/other-world-sizes"
+REFUSALS = "checkpoint-reload/refusals"
+LOSSES = "checkpoint-resume/losses"
+STATE = "checkpoint-resume/state"
 JUDGED_ON_BOTH = {OPERATIONS, OWNER, TRANSFERS}  # once for each rank; the others once for the run
 
 SKIPPED = 77
@@ -38,52 +44,66 @@ class Fault:
     shared: bool = True     # the nodes mount one directory
 
 
-# The sizes: 64 KiB of the trial files, 32 bytes of the nonces, 32 MiB of the speed test's files.
+def not_saved(words):
+    """And so nothing is said of what comes after it."""
+    return {SAVED: ("fail", words)} | dict.fromkeys((SAME, WORLDS, REFUSALS, LOSSES, STATE), ("unknown", "^could not see"))
+
+
+def not_loaded(words):
+    return {SAVED: ("pass", ""), SAME: ("fail", words)} | dict.fromkeys((WORLDS, LOSSES, STATE), ("unknown", "^could not see"))
+
+
+RELOADED = dict.fromkeys((SAVED, SAME, WORLDS, REFUSALS, LOSSES, STATE), ("pass", ""))
+
+# The sizes: 64 KiB of the trial files, 32 bytes of the nonces, 8 MiB of the speed test's files, 860 KB of each rank's state.
 FAULTS = [
     Fault("none", "", {OPERATIONS: ("pass", ""), VISIBLE: ("pass", ""), BETWEEN: ("pass", ""), STALE: ("pass", ""), OWNER: ("pass", ""),
-                       TRANSFERS: ("pass", "")}, OK),
+                       TRANSFERS: ("pass", "")} | RELOADED, OK),
     Fault("none", "", {OPERATIONS: ("pass", ""), VISIBLE: ("fail", r"rank 1 on b stands apart from rank 0 on a"),
-                       BETWEEN: ("fail", r"rank 1 on b stands apart")}, name="false share", shared=False),
+                       BETWEEN: ("fail", r"rank 1 on b stands apart")} | not_saved(r"^rank 1 on b: .*ENOENT"), name="false share", shared=False),
 
     Fault("enospc", "--after 40000", {OPERATIONS: ("fail", r"^write: ENOSPC"), VISIBLE: ("fail", r"^ranks 0 and 1 wrote no file"),
-                                      TRANSFERS: ("fail", r"write: ENOSPC")}),
-    Fault("enospc", "--after 1000000", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: ENOSPC")}, name="enospc under way"),
-    Fault("edquot", "--after 40000", {OPERATIONS: ("fail", r"^write: EDQUOT"), TRANSFERS: ("fail", r"write: EDQUOT")}),
-    Fault("edquot", "--after 1000000", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: EDQUOT")}, name="edquot under way"),
-    Fault("close-enospc", "", {OPERATIONS: ("fail", r"^close: ENOSPC")}),
-    Fault("fsync-eio", "", {OPERATIONS: ("fail", r"^fsync-file: EIO"), TRANSFERS: ("fail", r"write: EIO")}),
-    Fault("fsync-eio", "--match */speed-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: EIO")}, name="fsync-eio of large files"),
-    Fault("fsync-directory-eio", "", {OPERATIONS: ("fail", r"^fsync-directory: EIO")}),
-    Fault("read-eio", "", {OPERATIONS: ("fail", r"^read-back: EIO"), TRANSFERS: ("fail", r"read: EIO")}),
+                                      TRANSFERS: ("fail", r"write: ENOSPC")} | not_saved(r"cannot write .*ENOSPC")),
+    Fault("enospc", "--after 1000000", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: ENOSPC")} | not_saved(r"cannot write .*ENOSPC"), name="enospc under way"),
+    Fault("edquot", "--after 40000", {OPERATIONS: ("fail", r"^write: EDQUOT"), TRANSFERS: ("fail", r"write: EDQUOT")} | not_saved(r"cannot write .*EDQUOT")),
+    Fault("edquot", "--after 1000000", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: EDQUOT")} | not_saved(r"cannot write .*EDQUOT"), name="edquot under way"),
+    Fault("close-enospc", "", {OPERATIONS: ("fail", r"^close: ENOSPC")} | not_saved(r"cannot close .*ENOSPC")),
+    Fault("fsync-eio", "", {OPERATIONS: ("fail", r"^fsync-file: EIO"), TRANSFERS: ("fail", r"write: EIO")} | not_saved(r"cannot fsync .*EIO")),
+    Fault("fsync-eio", "--match */speed-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"write: EIO")} | RELOADED, name="fsync-eio of large files"),
+    Fault("fsync-directory-eio", "", {OPERATIONS: ("fail", r"^fsync-directory: EIO")} | not_saved(r"cannot fsync .*EIO")),
+    Fault("read-eio", "", {OPERATIONS: ("fail", r"^read-back: EIO"), TRANSFERS: ("fail", r"read: EIO")} | not_saved(r"cannot read .*EIO")),
     # Who goes on writing has lost nothing, and that is what is to be known. O_DIRECT has no short writes: Linux makes them EIO.
-    Fault("short-write", "--after 5000 --match */rank-*", {OPERATIONS: ("pass", r"write: short write, 5000 of 65536 bytes")}, OK),
+    Fault("short-write", "--after 5000 --match */rank-*", {OPERATIONS: ("pass", r"write: short write, 5000 of 65536 bytes")} | RELOADED, OK),
     Fault("short-write", "--after 5000 --match */speed-1-*", {TRANSFERS: ("fail", r"write: EIO")}, name="short-write with O_DIRECT"),
     # The kernel asks once more itself.
     Fault("stale-open", "--match */nonce-* --times 4", {STALE: ("fail", r"stale file handles 0, found [1-9]"), VISIBLE: ("pass", "")}, OK),
     Fault("stale-open", "--match */nonce-*", {VISIBLE: ("fail", r"(?s)stand.*does not see the file of rank . on . \(ESTALE\)")},
           name="stale-open for ever"),
-    Fault("stale-read", "", {OPERATIONS: ("fail", r"^read-back: ESTALE"), TRANSFERS: ("fail", r"read: ESTALE")}),
+    Fault("stale-read", "", {OPERATIONS: ("fail", r"^read-back: ESTALE"), TRANSFERS: ("fail", r"read: ESTALE")} | not_saved(r"ESTALE")),
     Fault("delayed-names", "--match */nonce-* --after 3", {VISIBLE: ("pass", ""), BETWEEN: ("pass", "")}, OK),
     Fault("delayed-names", "--match */nonce-* --after 1000000",
           {OPERATIONS: ("pass", ""), VISIBLE: ("fail", r"(?s)stands apart.*does not see the file of rank . on . \(ENOENT\)")}, name="names that never come"),
-    Fault("corrupt-read", "--byte 5000", {OPERATIONS: ("fail", r"^read-back: wrong-data \(byte 5000 of 65536 reads other")}),
+    Fault("corrupt-read", "--byte 5000", {OPERATIONS: ("fail", r"^read-back: wrong-data \(byte 5000 of 65536 reads other")} | not_loaded(r"damaged: ")),
     Fault("corrupt-read", "--byte 31 --match */nonce-1", {VISIBLE: ("fail", r"(?s)stands apart.*rank 0 read other bytes than rank 1 on b wrote")},
           name="corrupt-read of another node's file"),
     Fault("corrupt-read", "--byte 4096 --match */speed-0-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"read: wrong-data")},
           name="corrupt-read of large files"),
-    Fault("corrupt-write", "--byte 5000", {OPERATIONS: ("fail", r"^read-back: wrong-data \(byte 5000 of 65536 reads other")}),
+    Fault("corrupt-read", "--byte 5000001 --match */speed-0-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("fail", r"read: wrong-data \(read: byte 5000001 is")},
+          name="corrupt-read in the middle of a page"),
+    Fault("corrupt-write", "--byte 5000", {OPERATIONS: ("fail", r"^read-back: wrong-data \(byte 5000 of 65536 reads other")} | not_loaded(r"damaged: ")),
     Fault("truncated", "--after 10", {OPERATIONS: ("fail", r"^read-back: wrong-data \(10 bytes read of 65536 written"),
-                                      TRANSFERS: ("fail", r"read: wrong-data")}),
-    Fault("lost-rename", "", {OPERATIONS: ("fail", r"^read-back: ENOENT")}),
-    Fault("no-rename", "", {OPERATIONS: ("fail", r"^rename: ENOSYS")}),
+                                      TRANSFERS: ("fail", r"read: (wrong-data|short-read)")} | not_saved(r"reads back as something else")),
+    Fault("lost-rename", "", {OPERATIONS: ("fail", r"^read-back: ENOENT")} | not_saved(r"cannot open .*ENOENT")),
+    Fault("no-rename", "", {OPERATIONS: ("fail", r"^rename: ENOSYS")} | RELOADED | {SAVED: ("pass", r"\(in-place\)(?s:.*)rename refused: ENOSYS")}),
     Fault("no-overwrite", "", {OPERATIONS: ("fail", r"^replace: EPERM")}),
-    Fault("no-delete", "", {OPERATIONS: ("fail", r"^delete: EPERM")}, leaves=r"ranks 0 and 1: \S+: EPERM"),
+    Fault("no-delete", "", {OPERATIONS: ("fail", r"^delete: EPERM"), SAVED: ("pass", r"unlink refused: EPERM"), SAME: ("pass", ""),
+                            REFUSALS: ("unknown", "not planted: ")}, leaves=r"ranks 0 and 1: \S+: EPERM"),
     Fault("no-delete", "--match */speed-*", {OPERATIONS: ("pass", ""), TRANSFERS: ("pass", "")}, LEFTOVERS, name="no-delete of large files",
           leaves=r"ranks 0 and 1: \S+: EPERM"),
-    Fault("read-only", "", {OPERATIONS: ("fail", r"^create-directory: EROFS"), TRANSFERS: ("fail", r"write: EROFS")}),
-    Fault("no-direct", "", {OPERATIONS: ("pass", ""), TRANSFERS: ("pass", r"refuses direct I/O")}, OK),
+    Fault("read-only", "", {OPERATIONS: ("fail", r"^create-directory: EROFS"), TRANSFERS: ("fail", r"write: EROFS")} | not_saved(r"EROFS")),
+    Fault("no-direct", "", {OPERATIONS: ("pass", ""), TRANSFERS: ("pass", r"refuses direct I/O")} | RELOADED, OK),
     Fault("squashed", "", {OWNER: ("fail", r"found 65534"), OPERATIONS: ("pass", "")}, OK),
-    Fault("stopped", "--after 60", {OPERATIONS: ("fail", r": EIO"), TRANSFERS: ("unknown", r"EIO")}, leaves=r"cannot be looked at: Input/output error"),
+    Fault("stopped", "--after 60", {OPERATIONS: ("fail", r": EIO"), TRANSFERS: ("unknown", r"EIO")} | not_saved(r"EIO"), leaves=r"cannot be looked at: Input/output error"),
 ]
 
 
@@ -102,7 +122,7 @@ class StorageFaults(Case):
         self.nodes = [Node(self, "a"), Node(self, "b")]
         self.programs = Programs(self.dir / "bin", self.nodes)
         self.config = self.write("ranks.yaml", f"apiVersion: dlc-check/v1\nkind: Config\ntarget: {{type: local, ranks: 2}}\ncheckpoint: {{path: {self.shared}}}\n"
-                                 "policy: {stages: [checkpoint], storage: {visibleWithinSeconds: 1}}\n")
+                                 "policy: {stages: [checkpoint], storage: {visibleWithinSeconds: 1, maxBytesPerRank: 8388608, metadataFiles: 50}}\n")
 
     def run_with(self, fault, name):
         """The finished dlc-check, its findings by rule, and how often the fault struck."""

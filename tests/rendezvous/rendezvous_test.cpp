@@ -166,10 +166,15 @@ TEST_CASE("rendezvous: whoever asks is told who was lost") {
   CHECK(members[0]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
   members[1].reset();  // with a goodbye
   CHECK(members[0]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
+  CHECK(members[0]->LostSoFar(Deadline::After(kPlenty)).has_value());
   auto waiting = std::async(std::launch::async,
                             [&] { return members[0]->LookForLost(Deadline::After(kPlenty)); });
   members[3]->TellStopped("no " + std::string(2'000, 'x'), Deadline::After(kPlenty));
   CHECK(waiting.get().error().message == "rank 3 on host-3 stopped: no " + std::string(1'021, 'x'));
+  CHECK(members[0]
+            ->LostSoFar(Deadline::After(kPlenty))
+            .error()
+            .message.starts_with("rank 3 on host-3 stopped: no "));
   CHECK(members[3]->LookForLost(Deadline::After(std::chrono::milliseconds(50))).has_value());
   members[2]->Abandon();
   // A loss explains more than an end that was told.

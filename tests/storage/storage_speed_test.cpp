@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <iterator>
 
 #include "probes/node/storage/run_directory.h"
@@ -195,19 +196,31 @@ TEST_CASE("storage-speed: what a file cannot hold or give is named, with the cal
   const auto now = Deadline::Clock::now();
   const Deadline plenty = Deadline::After(kPlenty);
   directory.Write("short", std::string(4096, 'x'));
-  const auto read = [&](const std::string& file, std::int64_t bytes, Deadline deadline) {
-    return TimeTransfer({file, false, false, bytes, 4096, 0}, now, deadline);
+  TransferBlocks blocks(4096);
+  const auto read = [&](const std::string& path, std::int64_t bytes, Deadline deadline) {
+    return TimeTransfer({path, false, false, bytes, 4096, 0}, blocks, now, deadline);
   };
   const StorageTransfer wrong = read(directory / "short", 4096, plenty);
   CHECK(wrong.error == "wrong-data");
   CHECK(wrong.bytes == 0);
-  REQUIRE(
-      TimeTransfer({directory / "good", true, false, 8192, 4096, 7}, now, plenty).error.empty());
-  CHECK(TimeTransfer({directory / "good", false, false, 8192, 4096, 7}, now, plenty).bytes == 8192);
+  REQUIRE(TimeTransfer({directory / "good", true, false, 8192, 4096, 7}, blocks, now, plenty)
+              .error.empty());
+  CHECK(
+      TimeTransfer({directory / "good", false, false, 8192, 4096, 7}, blocks, now, plenty).bytes ==
+      8192);
   const StorageTransfer shorter =
-      TimeTransfer({directory / "good", false, false, 12'288, 4096, 7}, now, plenty);
+      TimeTransfer({directory / "good", false, false, 12'288, 4096, 7}, blocks, now, plenty);
   CHECK(shorter.error == "short-read");
   CHECK(shorter.quarters.empty());
+  // Any one bit, not only in a page's mark.
+  std::fstream file(directory / "good", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(5000);
+  const int byte = file.get();
+  file.seekp(5000).put(static_cast<char>(byte ^ 1));
+  file.close();
+  CHECK(
+      TimeTransfer({directory / "good", false, false, 8192, 4096, 7}, blocks, now, plenty).detail ==
+      "read: byte 5000 is another than was written");
   CHECK(read(directory / "absent", 4096, plenty).detail.starts_with("open: "));
   CHECK(read(directory / "short", 4096, Deadline::After(std::chrono::milliseconds(0))).error ==
         "ETIMEDOUT");
@@ -218,7 +231,7 @@ TEST_CASE("storage-speed: what a file cannot hold or give is named, with the cal
   const rlimit low{4096, old.rlim_max};
   REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
   const StorageTransfer full =
-      TimeTransfer({directory / "full", true, false, 8192, 4096, 0}, now, plenty);
+      TimeTransfer({directory / "full", true, false, 8192, 4096, 0}, blocks, now, plenty);
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   CHECK(full.error == "EFBIG");

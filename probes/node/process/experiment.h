@@ -17,6 +17,9 @@ class Progress {
   explicit Progress(int fd) : fd_(fd) {}
   /// At most 400 bytes of it travel. Never blocks the experiment for long and never fails it.
   void Say(std::string_view line) const;
+  /// For a body that becomes another program, which writes the frames itself: 'P' (progress) or 'R'
+  /// (result), the length in four bytes, little endian, and that many bytes.
+  int fd() const { return fd_; }
 
  private:
   int fd_;

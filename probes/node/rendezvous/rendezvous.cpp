@@ -243,7 +243,14 @@ Result<void> Rendezvous::Barrier(Deadline deadline) {
 }
 
 Result<void> Rendezvous::LookForLost(Deadline deadline) {
-  const auto nobody = Get(kAnyRank, "", deadline);
+  return LostOf(Wish(kAnyRank, "", ServerWait(deadline), deadline));
+}
+
+Result<void> Rendezvous::LostSoFar(Deadline deadline) {
+  return LostOf(Wish(kAnyRank, "", 1, deadline));
+}
+
+Result<void> Rendezvous::LostOf(const Result<std::string>& nobody) const {
   return !nobody && connected() && nobody.error().code == ErrorCode::kUnavailable
              ? Result<void>(nobody.error())
              : Result<void>();
@@ -271,8 +278,13 @@ Result<void> Rendezvous::Put(std::string_view key, std::string_view value, Deadl
 }
 
 Result<std::string> Rendezvous::Get(int rank, std::string_view key, Deadline deadline) {
+  return Wish(rank, key, ServerWait(deadline), deadline);
+}
+
+Result<std::string> Rendezvous::Wish(int rank, std::string_view key, std::uint32_t server_wait_ms,
+                                     Deadline deadline) {
   ByteWriter payload;
-  payload.U32(ServerWait(deadline));
+  payload.U32(server_wait_ms);
   payload.U32(static_cast<std::uint32_t>(rank));
   payload.Text(key);
   return Ask(Frame(Kind::kGet, payload.Take()), static_cast<std::uint8_t>(Kind::kValue), deadline);

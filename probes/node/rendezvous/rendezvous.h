@@ -48,6 +48,7 @@ class Rendezvous : public Exchange {
   Result<std::vector<std::string>> AllGather(std::string_view mine, Deadline deadline) override;
   Result<void> Barrier(Deadline deadline) override;
   Result<void> LookForLost(Deadline deadline) override;
+  Result<void> LostSoFar(Deadline deadline) override;
   void TellStopped(std::string_view why, Deadline deadline) override;
 
   /// Key-value: each rank writes its own values, all read them. At most 16 MiB each.
@@ -65,6 +66,9 @@ class Rendezvous : public Exchange {
   Result<std::string> Ask(std::string_view frame, std::uint8_t expected_kind, Deadline deadline);
   Result<std::vector<std::string>> Gather(std::string_view what, std::string_view mine,
                                           Deadline deadline);
+  Result<std::string> Wish(int rank, std::string_view key, std::uint32_t server_wait_ms,
+                           Deadline deadline);
+  Result<void> LostOf(const Result<std::string>& nobody) const;
   Error Lost(const std::string& what) const;
 
   JoinOptions options_;

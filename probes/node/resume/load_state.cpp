@@ -15,8 +15,8 @@ namespace dlc {
 namespace {
 
 constexpr std::size_t kMostWrongNames = 8;
-/// A client's caches may hide another node's new name for so long (nfs(5): acdirmax).
-constexpr std::chrono::seconds kVisible{60};
+constexpr std::string_view kSeen = "seen";
+constexpr std::string_view kNotSeen = "not seen";
 constexpr int kReshards[] = {1, 2, 3, 5};
 
 class Loader {
@@ -66,16 +66,26 @@ class Loader {
     return ErrorOf(failure);
   }
 
+  /// Who wrote the manifest sees it at once. Where no rank does, there is none to wait for; where
+  /// one does, the caches of the others' clients may still hide it (nfs(5): acdirmax).
   Result<void> Load() {
     ranks_.say("loading");
-    Deadline visible = Deadline::After(kVisible);
-    auto opened = AwaitCheckpoint(
-        setup_.Root() + "/" + CheckpointStepName(setup_.saved_after),
-        visible.Remaining() < setup_.deadline.Remaining() ? visible : setup_.deadline);
-    if (!opened) {
-      return Refused(opened.error());
+    const std::string directory = setup_.Root() + "/" + CheckpointStepName(setup_.saved_after);
+    auto opened = OpenCheckpoint(directory);
+    const auto seen = ranks_.exchange.AllGather(opened ? kSeen : kNotSeen, setup_.deadline);
+    if (!seen) {
+      return seen.error();
     }
-    checkpoint_ = std::move(*opened);
+    if (!opened && std::count(seen->begin(), seen->end(), kSeen) > 0) {
+      Deadline visible = Deadline::After(setup_.visible_within);
+      opened = AwaitCheckpoint(
+          directory, visible.Remaining() < setup_.deadline.Remaining() ? visible : setup_.deadline);
+    }
+    return opened ? LoadFrom(std::move(*opened)) : Refused(opened.error());
+  }
+
+  Result<void> LoadFrom(Checkpoint opened) {
+    checkpoint_ = std::move(opened);
     if (auto good = CheckIdentity(); !good) {
       return good;
     }
@@ -196,16 +206,18 @@ class Loader {
   Result<void> Reshard() {
     constexpr std::int64_t kBytesEach = 12;
     const std::int64_t bytes = ParameterCount(setup_.options.shape.model) * kBytesEach;
-    if (bytes > setup_.most_reshard_bytes) {
-      seen_.reshard_not_looked_at = "the state has " + std::to_string(bytes) +
-                                    " bytes, and the plan reads up to " +
-                                    std::to_string(setup_.most_reshard_bytes) + " again";
-      return {};
-    }
+    std::int64_t left = setup_.most_reshard_bytes;
     for (const int ranks : kReshards) {
       if (ranks == ranks_.collectives.Size()) {
         continue;
       }
+      if (left < bytes) {
+        seen_.reshard_not_looked_at = "the state has " + std::to_string(bytes) +
+                                      " bytes, and the plan reads up to " +
+                                      std::to_string(setup_.most_reshard_bytes) + " again";
+        return {};
+      }
+      left -= bytes;
       ranks_.say("cutting it for " + std::to_string(ranks) + " ranks");
       StateHashes mine(StateTensorCount(model_->Plan()), 0);
       const auto added = AddShardsOf(ranks, mine);

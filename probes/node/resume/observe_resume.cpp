@@ -24,6 +24,7 @@ ResumeSetup SetupOf(const ResumeContext& context) {
   setup.directory = RunDirectory(context.parameters.path, context.run_id);
   setup.model = training.model.name;
   setup.most_reshard_bytes = context.parameters.most_reshard_bytes;
+  setup.visible_within = std::chrono::milliseconds(context.parameters.visible_within_ms);
   setup.fault = context.fault;
   return setup;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct ResumeSetup {
   std::string directory;  ///< of this run below it; may be made
   std::string model;      ///< what it is called
   std::int64_t most_reshard_bytes = 0;
+  std::chrono::milliseconds visible_within{0};  ///< as the parameters'
   /// Planted on this rank: "flip-bit" (in what is written, or in what was loaded), "corrupt-shard"
   /// (in the file, after the manifest), "lost-moments", "stale-step" (after the load); else empty.
   std::string fault;

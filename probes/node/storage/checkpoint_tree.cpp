@@ -94,6 +94,8 @@ class TreeReader {
   std::string NewestOfRay(const DirectoryListing& listing);
   std::string Tagged(const DirectoryListing& listing);
   std::string OnlyOne(const DirectoryListing& listing);
+  bool LeadsToCheckpoints(const DirectoryListing& listing, const std::string& path,
+                          std::size_t& peeked, int below);
   Result<void> TakeFiles(const DirectoryListing& listing);
   Result<void> TakeFile(const DirectoryListing& listing, const DirectoryEntry& entry,
                         const CheckpointName& name);
@@ -190,6 +192,28 @@ std::string TreeReader::Tagged(const DirectoryListing& listing) {
   return tag;
 }
 
+/// Whether it holds some, or one of its directories does, down to so many levels. A directory that
+/// cannot be listed is told. At most kMostPeeked are looked into.
+bool TreeReader::LeadsToCheckpoints(const DirectoryListing& listing, const std::string& path,
+                                    std::size_t& peeked, int below) {
+  if (HoldsCheckpoints(listing)) {
+    return true;
+  }
+  for (auto entry = listing.entries.begin(); below > 0 && entry != listing.entries.end(); ++entry) {
+    if (!IsDirectory(*entry) || ++peeked > kMostPeeked) {
+      continue;
+    }
+    const std::string name = path + "/" + entry->name;
+    const auto inner = ListBelow(listing, entry->name, name, deadline_);
+    if (!inner) {
+      tree_.unread.push_back(name + ": " + inner.error().message);
+    } else if (LeadsToCheckpoints(*inner, name, peeked, below - 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string TreeReader::OnlyOne(const DirectoryListing& listing) {
   std::vector<std::string> candidates;
   std::size_t peeked = 0;
@@ -197,16 +221,17 @@ std::string TreeReader::OnlyOne(const DirectoryListing& listing) {
     if (!IsDirectory(entry)) {
       continue;
     }
+    const auto below = ListBelow(listing, entry.name, entry.name, deadline_);
+    if (!below) {
+      tree_.unread.push_back(entry.name + ": " + below.error().message);
+    } else if (LeadsToCheckpoints(*below, entry.name, peeked, 1)) {
+      // Ray Train v1 has a directory of the trial between the run's and the checkpoints.
+      candidates.push_back(entry.name);
+    }
     if (++peeked > kMostPeeked) {
       tree_.unclear =
           "it holds more than " + std::to_string(kMostPeeked) + " directories: name one";
       return "";
-    }
-    const auto below = ListBelow(listing, entry.name, entry.name, deadline_);
-    if (!below) {
-      tree_.unread.push_back(entry.name + ": " + below.error().message);
-    } else if (HoldsCheckpoints(*below)) {
-      candidates.push_back(entry.name);
     }
   }
   if (candidates.size() == 1) {

@@ -46,7 +46,8 @@ class SpeedProbe {
         deadline_(deadline),
         work_(WorkPart(deadline)),
         progress_(progress),
-        directory_(RunDirectory(parameters.path, viewer.run_id)) {}
+        directory_(RunDirectory(parameters.path, viewer.run_id)),
+        blocks_(*std::max_element(parameters.block_bytes.begin(), parameters.block_bytes.end())) {}
 
   Result<void> Run(const std::string& node);
   StorageSpeed Take() {
@@ -64,8 +65,8 @@ class SpeedProbe {
   Result<void> ChooseSource(const std::string& node);
   Result<void> Passes();
   Result<void> Pass(const PassKind& kind);
-  void Write(const PassKind& kind);
-  void Read(const PassKind& kind);
+  std::string Write(const PassKind& kind);
+  void Read(const PassKind& kind, const std::vector<std::string>& failures);
   Result<void> SmallFiles();
 
   const StorageSpeedParameters& parameters_;
@@ -77,6 +78,7 @@ class SpeedProbe {
   int source_ = 0;  ///< the rank whose file we read
   bool other_node_ = false;
   int lone_reader_ = 0;  ///< of rank 0's file: the first rank of another node, else rank 0
+  TransferBlocks blocks_;
   Clock::time_point met_at_;
   StorageSpeed seen_;
 };
@@ -197,16 +199,15 @@ Result<void> SpeedProbe::Pass(const PassKind& kind) {
     return met;
   }
   met_at_ = Clock::now();
-  if (!kind.alone || exchange_.rank() == 0) {
-    Write(kind);
-  }
+  const std::string failure = !kind.alone || exchange_.rank() == 0 ? Write(kind) : "";
   progress_.Say("waiting for the other ranks' writes");
-  if (auto met = exchange_.Barrier(deadline_); !met) {
-    return met;
+  const auto failures = exchange_.AllGather(failure, deadline_);
+  if (!failures) {
+    return failures.error();
   }
   met_at_ = Clock::now();
   if (!kind.alone || exchange_.rank() == lone_reader_) {
-    Read(kind);
+    Read(kind, *failures);
   }
   progress_.Say("waiting for the other ranks' reads");
   if (auto met = exchange_.Barrier(deadline_); !met) {
@@ -216,19 +217,34 @@ Result<void> SpeedProbe::Pass(const PassKind& kind) {
   return {};
 }
 
-void SpeedProbe::Write(const PassKind& kind) {
+/// Why not; empty: written.
+std::string SpeedProbe::Write(const PassKind& kind) {
   const int rank = exchange_.rank();
   StorageTransfer transfer =
       TimeTransfer({FileOf(rank, kind.number), true, kind.direct, parameters_.file_bytes,
                     kind.block_bytes, static_cast<std::uint64_t>(rank)},
-                   met_at_, work_);
+                   blocks_, met_at_, work_);
   transfer.alone = kind.alone;
-  seen_.transfers.push_back(std::move(transfer));
+  seen_.transfers.push_back(transfer);
+  return transfer.error;
 }
 
-void SpeedProbe::Read(const PassKind& kind) {
+/// `failures`: of the writers, by rank.
+void SpeedProbe::Read(const PassKind& kind, const std::vector<std::string>& failures) {
   const int source = kind.alone ? 0 : source_;
   const bool other_node = kind.alone ? lone_reader_ != 0 : other_node_;
+  if (const std::string& failure = failures[static_cast<std::size_t>(source)]; !failure.empty()) {
+    StorageTransfer none;
+    none.direction = "read";
+    none.block_bytes = kind.block_bytes;
+    none.direct = kind.direct;
+    none.resident_fraction = -1;
+    none.error = "not-written";
+    none.detail = "rank " + std::to_string(source) + "'s write ended with " + failure;
+    none.alone = kind.alone;
+    seen_.transfers.push_back(std::move(none));
+    return;
+  }
   const std::string file = FileOf(source, kind.number);
   progress_.Say("reading " + file);
   double resident = -1;
@@ -239,7 +255,7 @@ void SpeedProbe::Read(const PassKind& kind) {
   }
   StorageTransfer transfer = TimeTransfer({file, false, kind.direct, parameters_.file_bytes,
                                            kind.block_bytes, static_cast<std::uint64_t>(source)},
-                                          met_at_, work_);
+                                          blocks_, met_at_, work_);
   transfer.alone = kind.alone;
   transfer.resident_fraction = resident;
   transfer.cold_because = other_node      ? "other-node"

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "probes/node/unique_fd.h"
 
@@ -21,52 +21,37 @@ double SecondsBetween(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Page-aligned bytes that no file system can compress, each page marked with its place and owner.
-class MarkedBlock {
- public:
-  explicit MarkedBlock(std::size_t size)
-      : size_(size),
-        bytes_(static_cast<char*>(std::aligned_alloc(kTransferPage, size)), std::free) {
-    std::uint64_t state = 0x9E3779B97F4A7C15U;
-    for (std::size_t i = 0; i + sizeof state <= size; i += sizeof state) {
-      state ^= state << 13U;
-      state ^= state >> 7U;
-      state ^= state << 17U;
-      std::memcpy(data() + i, &state, sizeof state);
-    }
-  }
-  char* data() { return bytes_.get(); }
-  std::size_t size() const { return size_; }
+}  // namespace
 
-  void Mark(std::uint64_t owner, std::int64_t offset) {
-    for (std::size_t page = 0; page < size_; page += kTransferPage) {
-      const std::uint64_t mark[2] = {owner, static_cast<std::uint64_t>(offset) + page};
-      std::memcpy(data() + page, mark, sizeof mark);
-    }
+TransferBlock::TransferBlock(std::int64_t size)
+    : size_(static_cast<std::size_t>(size)),
+      bytes_(static_cast<char*>(std::aligned_alloc(kTransferPage, size_)), std::free) {
+  // Bytes that no file system can compress; and no page of ours is met for the first time while
+  // time is taken.
+  std::uint64_t state = 0x9E3779B97F4A7C15U;
+  for (std::size_t i = 0; i + sizeof state <= size_; i += sizeof state) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    std::memcpy(data() + i, &state, sizeof state);
   }
-  bool IsMarked(std::uint64_t owner, std::int64_t offset) {
-    for (std::size_t page = 0; page < size_; page += kTransferPage) {
-      const std::uint64_t mark[2] = {owner, static_cast<std::uint64_t>(offset) + page};
-      if (std::memcmp(data() + page, mark, sizeof mark) != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
+}
 
- private:
-  std::size_t size_;
-  std::unique_ptr<char, void (*)(void*)> bytes_;
-};
+void TransferBlock::Mark(std::uint64_t owner, std::int64_t offset) {
+  for (std::size_t page = 0; page < size_; page += kTransferPage) {
+    const std::uint64_t mark[2] = {owner, static_cast<std::uint64_t>(offset) + page};
+    std::memcpy(data() + page, mark, sizeof mark);
+  }
+}
+
+namespace {
 
 /// One pass; the first thing that goes wrong is kept, by name.
 class TransferPass {
  public:
-  TransferPass(const TransferTask& task, Clock::time_point met_at, Deadline deadline)
-      : task_(task),
-        deadline_(deadline),
-        block_(static_cast<std::size_t>(task.block_bytes)),
-        met_at_(met_at) {
+  TransferPass(const TransferTask& task, TransferBlocks& blocks, Clock::time_point met_at,
+               Deadline deadline)
+      : task_(task), blocks_(blocks), deadline_(deadline), met_at_(met_at) {
     seen_.direction = task.writing ? "write" : "read";
     seen_.block_bytes = task.block_bytes;
     seen_.direct = task.direct;
@@ -74,14 +59,13 @@ class TransferPass {
   }
 
   StorageTransfer Run() {
-    // The block's pages are ours to touch, not the file system's time: they were filled before.
     const auto start = Clock::now();
     seen_.start_seconds = SecondsBetween(met_at_, start);
     bool done = Open() && Blocks();
     if (task_.writing && fd_) {
       done = SyncAndClose(done) && done;
     }
-    seen_.seconds = SecondsBetween(start, Clock::now());
+    seen_.seconds = SecondsBetween(start, Clock::now()) - idle_;
     seen_.bytes = done ? task_.bytes : 0;
     if (!done) {
       seen_.quarters.clear();
@@ -119,6 +103,7 @@ class TransferPass {
     const std::int64_t blocks = task_.bytes / task_.block_bytes;
     std::int64_t quarter_begin = 0;
     auto since = Clock::now();
+    double idle_before = 0;
     for (std::int64_t i = 0; i < blocks; ++i) {
       if (deadline_.Passed()) {
         return Fail(task_.writing ? "write" : "read", ETIMEDOUT);
@@ -129,23 +114,26 @@ class TransferPass {
       const auto quarter = static_cast<std::int64_t>(seen_.quarters.size()) + 1;
       if (blocks >= 4 && i + 1 == blocks * quarter / 4) {
         const auto now = Clock::now();
-        seen_.quarters.push_back(
-            {(i + 1 - quarter_begin) * task_.block_bytes, SecondsBetween(since, now)});
+        seen_.quarters.push_back({(i + 1 - quarter_begin) * task_.block_bytes,
+                                  SecondsBetween(since, now) - (idle_ - idle_before)});
         quarter_begin = i + 1;
         since = now;
+        idle_before = idle_;
       }
     }
     return true;
   }
 
   bool OneBlock(std::int64_t offset) {
-    if (task_.writing) {
-      block_.Mark(task_.owner, offset);
-    }
+    const auto start = Clock::now();
+    blocks_.written.Mark(task_.owner, offset);
+    LeftIdle(start);
+    char* const bytes = task_.writing ? blocks_.written.data() : blocks_.read.data();
     std::size_t done = 0;
-    while (done < block_.size()) {
-      char* at = block_.data() + done;
-      const std::size_t left = block_.size() - done;
+    const auto size = static_cast<std::size_t>(task_.block_bytes);
+    while (done < size) {
+      char* at = bytes + done;
+      const std::size_t left = size - done;
       const off_t place = offset + static_cast<off_t>(done);
       const ssize_t count =
           task_.writing ? pwrite(fd_.get(), at, left, place) : pread(fd_.get(), at, left, place);
@@ -158,8 +146,29 @@ class TransferPass {
       }
       done += count > 0 ? static_cast<std::size_t>(count) : 0;
     }
-    return task_.writing || block_.IsMarked(task_.owner, offset) ||
-           Fail("read", "wrong-data", "other bytes than were written");
+    return task_.writing || IsAsWritten(offset);
+  }
+
+  /// Where it is asked with O_DIRECT the file system has had nothing to do since then, and that is
+  /// not its time. Else it reads ahead or writes behind, and our work is a part of it.
+  void LeftIdle(Clock::time_point since) {
+    idle_ += task_.direct ? SecondsBetween(since, Clock::now()) : 0;
+  }
+
+  bool IsAsWritten(std::int64_t offset) {
+    const auto start = Clock::now();
+    const char* const wanted = blocks_.written.data();
+    const char* const found = blocks_.read.data();
+    const auto size = static_cast<std::size_t>(task_.block_bytes);
+    const bool same = std::memcmp(wanted, found, size) == 0;
+    LeftIdle(start);
+    if (same) {
+      return true;
+    }
+    const auto at = std::mismatch(wanted, wanted + size, found).first - wanted;
+    const std::string place =
+        "byte " + std::to_string(offset + at) + " is another than was written";
+    return Fail("read", "wrong-data", place.c_str());
   }
 
   /// NFS tells of a full disk or quota only here. Closed whatever came before; nothing that failed
@@ -173,9 +182,10 @@ class TransferPass {
   }
 
   const TransferTask& task_;
+  TransferBlocks& blocks_;
   Deadline deadline_;
-  MarkedBlock block_;
   Clock::time_point met_at_;
+  double idle_ = 0;  ///< seconds that are not the file system's
   UniqueFd fd_;
   StorageTransfer seen_;
 };
@@ -187,9 +197,9 @@ std::string StorageErrnoName(int failure) {
   return name != nullptr ? name : "errno " + std::to_string(failure);
 }
 
-StorageTransfer TimeTransfer(const TransferTask& task, Clock::time_point met_at,
-                             Deadline deadline) {
-  return TransferPass(task, met_at, deadline).Run();
+StorageTransfer TimeTransfer(const TransferTask& task, TransferBlocks& blocks,
+                             Clock::time_point met_at, Deadline deadline) {
+  return TransferPass(task, blocks, met_at, deadline).Run();
 }
 
 }  // namespace dlc
