@@ -24,6 +24,8 @@ MAY_INCLUDE = {
     "probes/control/ray": ["probes/observations", "probes/input", "probes/control/process", "probes/control/http",
                            "probes/control/files", "probes/control/kubernetes"],
     "probes/control/launcher": ["probes/observations", "probes/control/process"],
+    "probes/control/ray_ranks": ["probes/observations", "probes/input", "probes/control/process", "probes/control/http", "probes/control/sha256",
+                                 "probes/control/ray", "probes/control/launcher"],
     "kernels": [],
     "probes/node": ["probes/observations", "kernels"],
     "checks": ["probes/observations", "probes/documents"],

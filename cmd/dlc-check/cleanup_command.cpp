@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "cmd/dlc-check/command.h"
 #include "cmd/dlc-check/config.h"
 #include "cmd/dlc-check/plan.h"
+#include "cmd/dlc-check/rank_launcher.h"
+#include "cmd/dlc-check/rank_setup.h"
 #include "cmd/dlc-check/rank_stage.h"
 #include "cmd/dlc-check/signals.h"
 #include "probes/documents/node.h"
@@ -25,6 +28,7 @@ constexpr std::size_t kRunIdDigits = 16;
 
 struct CleanupTarget {
   RankSetup setup;
+  RayDashboard ray;
   std::string path;
 };
 
@@ -33,9 +37,10 @@ Result<CleanupTarget> ReadTarget(const std::string& config_file) {
   if (!config) {
     return config.error();
   }
-  if (config->target.type.text != "local") {
+  const bool on_ray = config->target.type.text == "ray";
+  if (config->target.type.text != "local" && !on_ray) {
     return Error{ErrorCode::kInvalidInput, config_file + ": no target to look from",
-                 "target: {type: local, ranks: N} looks from this host"};
+                 "target: {type: local, ranks: N} looks from this host, type ray from the nodes"};
   }
   if (config->checkpoint_path.empty()) {
     return Error{ErrorCode::kInvalidInput, config_file + ": there is no checkpoint.path",
@@ -46,6 +51,17 @@ Result<CleanupTarget> ReadTarget(const std::string& config_file) {
   target.setup.ranks = std::max(config->target.ranks, 1);
   target.setup.timeout = config->target.timeout;
   target.path = config->checkpoint_path.path;
+  if (on_ray) {
+    target.setup.ray = RayRanksOf(config->target);
+    auto ray = PlanRayDashboard("", &*config, {}, true);
+    if (!ray) {
+      return std::move(ray).error();
+    }
+    target.ray = std::move(*ray);
+    if (!target.ray.address) {
+      return NoDashboard(*config);
+    }
+  }
   return target;
 }
 
@@ -110,9 +126,18 @@ class CleanupCommand : public Command {
       return context.Fail(target.error());
     }
     Progress progress(context.err, {false, context.quiet, context.verbose});
-    const RankStageResult result = RunLocalRanks(
-        LeftoverWork(target->setup, {target->path, yes_, run_id_, kQuietMinutes * 60}),
-        target->setup, Interrupted(), progress);
+    const std::optional<LiveCluster> no_api_server;
+    const ClusterFacts nothing_known;
+    RankLaunchers launchers(target->setup, target->ray, no_api_server, nothing_known);
+    auto launcher = launchers.Make(progress);
+    if (!launcher.seen()) {
+      return context.Fail(launcher.failed()
+                              ? launcher.error()
+                              : Error{ErrorCode::kPermissionDenied, launcher.why_not().reason, ""});
+    }
+    const RankStageResult result =
+        RunRanks(LeftoverWork(target->setup, {target->path, yes_, run_id_, kQuietMinutes * 60}),
+                 target->setup, *launcher.value(), Interrupted(), progress);
     progress.Done();
     return Tell(context, result, target->path);
   }

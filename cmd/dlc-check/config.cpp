@@ -21,6 +21,8 @@ constexpr double kLeastGpuSeconds = 0.1;
 constexpr double kMostGpuSeconds = 600;
 constexpr double kLeastGpuShare = 0.001;
 constexpr double kMostGpuShare = 0.9;
+constexpr int kLeastLeaseSeconds = 5;
+constexpr int kMostLeaseSeconds = 3600;
 constexpr std::string_view kOtherDirectory = "other-directory";
 constexpr std::string_view kLayoutPrefix = "oci:";
 
@@ -61,6 +63,8 @@ class ConfigReader {
   static void Text(StrictMap& map, std::string_view key, ConfigText& out);
 
   Result<void> Target(const DocNode& node);
+  void RayTarget(StrictMap& map);
+  Result<void> CheckNodePaths() const;
   Result<void> PlantedFaultPart(const DocNode& node);
   Result<void> Image(const DocNode& node);
   Result<void> Reference(const DocNode& node);
@@ -144,7 +148,8 @@ Result<void> ConfigReader::Read(const DocNode& root) {
   map.Each("framework", [this](const DocNode& node) { return Framework(node); });
   map.Each("workload", [this](const DocNode& node) { return WorkloadPart(node); });
   map.Each("policy", [this](const DocNode& node) { return PolicyPart(node); });
-  return map.Finish();
+  auto done = map.Finish();
+  return done ? CheckNodePaths() : done;
 }
 
 Result<void> ConfigReader::Target(const DocNode& node) {
@@ -172,7 +177,49 @@ Result<void> ConfigReader::Target(const DocNode& node) {
   if (target.type.text == "replay") {
     map.Require("observations");
   }
+  if (target.type.text == "ray") {
+    map.Require("ranks");
+  }
+  RayTarget(map);
   return map.Finish();
+}
+
+void ConfigReader::RayTarget(StrictMap& map) {
+  const std::string& type = config_.target.type.text;
+  RayTargetConfig& ray = config_.target.ray;
+  const auto seconds = [&map](std::string_view key, std::chrono::seconds& out, int least,
+                              int most) {
+    int number = static_cast<int>(out.count());
+    map.Int(key, number, least, most);
+    out = std::chrono::seconds(number);
+  };
+  map.Int("gpusPerRank", ray.gpus_per_rank, 0, 1);
+  map.Choice("placement", ray.placement, {"pack", "strict-spread"});
+  seconds("waitSeconds", ray.wait, 1, kMostSeconds);
+  seconds("leaseSeconds", ray.lease, kLeastLeaseSeconds, kMostLeaseSeconds);
+  for (const char* key : {"gpusPerRank", "placement", "waitSeconds", "leaseSeconds"}) {
+    map.Each(key, [&type](const DocNode&) -> Result<void> {
+      return type == "ray" ? Result<void>() : Invalid("is only for target type ray, not " + type);
+    });
+  }
+}
+
+/// What the ranks of a cluster open is theirs: this file's directory means nothing there.
+Result<void> ConfigReader::CheckNodePaths() const {
+  const std::pair<const char*, const ConfigPath*> paths[] = {
+      {"checkpoint.path", &config_.checkpoint_path},
+      {"checkpoint.inspect", &config_.checkpoint_inspect},
+      {"nccl.library", &config_.nccl.library},
+      {"nccl.logDirectory", &config_.nccl.log_directory}};
+  for (const auto& [key, path] : paths) {
+    if (config_.target.type.text == "ray" && !path->empty() && !path->written.starts_with('/')) {
+      return DocumentError(file_, path->line,
+                           std::string(key) + " must start with '/': '" + path->written +
+                               "' is opened on the nodes of target ray",
+                           "write the path as the pods have it");
+    }
+  }
+  return {};
 }
 
 Result<void> ConfigReader::PlantedFaultPart(const DocNode& node) {

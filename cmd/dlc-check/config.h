@@ -37,6 +37,14 @@ struct FaultConfig {
   int line = 0;
 };
 
+/// Of target type ray alone.
+struct RayTargetConfig {
+  int gpus_per_rank = 1;           ///< 0 or 1
+  std::string placement = "pack";  ///< or "strict-spread": each rank on a node of its own
+  std::chrono::seconds wait{300};  ///< for places that others hold
+  std::chrono::seconds lease{60};  ///< after so long without a word from dlc-check the job ends
+};
+
 /// Where ranks run.
 struct TargetConfig {
   ConfigText type;  ///< "local", "env", "replay", "ray"; empty when the file has no target
@@ -45,6 +53,7 @@ struct TargetConfig {
   std::optional<std::chrono::seconds> timeout;
   std::vector<FaultConfig> planted_faults;
   ConfigPath observations;  ///< replay only
+  RayTargetConfig ray;
 };
 
 /// How long the gpu stage works on each GPU, and on how much of it; 0: dlc-probe's default.

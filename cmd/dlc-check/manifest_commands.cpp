@@ -117,6 +117,9 @@ class ManifestCommand : public Command {
                      "also the right to get this RayCluster's one Secret with Ray's token (KubeRay "
                      "1.5.1, authOptions.mode token), for runs without RAY_AUTH_TOKEN")
         ->type_name("NAME");
+    rbac->add_flag("--ranks", options_.ranks,
+                   "also the rights to start ranks (target ray) through the API server's service "
+                   "proxy; they let who has them run code in the Ray cluster");
     rbac->footer("Example: dlc-check manifest rbac --namespace ray-train | kubectl apply -f -\n\n" +
                  std::string(kPlainExitCodesHelp));
     rbac->callback([this, chosen] {

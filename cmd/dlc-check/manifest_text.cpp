@@ -6,19 +6,27 @@
 #include <map>
 
 #include "probes/control/kubernetes/rights.h"
+#include "probes/control/ray/ray_route.h"
 
 namespace dlc {
 namespace {
 
 constexpr std::string_view kStandsFor =
     R"(# The least rights that 'dlc-check' needs for these stages: {stages}.
-# It reads; it creates and changes nothing. The Role is for the namespace of the RayCluster; nodes belong to no namespace.
+{what_it_does} The Role is for the namespace of the RayCluster; nodes belong to no namespace.
 {dashboard}apiVersion: v1
 kind: ServiceAccount
 metadata:
   name: {name}
   namespace: {namespace}
 )";
+
+constexpr std::string_view kReadsOnly = "# It reads; it creates and changes nothing.";
+constexpr std::string_view kStartsRanks =
+    "# For target ray: create, update and delete on services/proxy let who has them run code in "
+    "the "
+    "Ray cluster,\n"
+    "# which is what ranks are, and send any request to every service of the namespace.\n#";
 
 constexpr std::string_view kOfTheDashboard =
     "# get on services/proxy is the way to Ray's dashboard: it lets who has it send GET to every "
@@ -175,12 +183,20 @@ std::string RbacManifest(const ManifestOptions& options) {
   for (const KubeRight& right : RightsOf(options.stages, options.name_space)) {
     (right.name_space.empty() ? cluster_wide : namespaced) += Rule(right);
   }
+  if (options.ranks) {
+    const KubeRight get = ServiceProxyRight(options.name_space);
+    namespaced += namespaced.find("services/proxy") == std::string::npos ? Rule(get) : "";
+    for (const KubeRight& right : RankRights(options.name_space)) {
+      namespaced += Rule(right);
+    }
+  }
   const bool dashboard = namespaced.find("services/proxy") != std::string::npos;
   if (dashboard && !options.token_secret.empty()) {
     namespaced += Rule({"get", "", "secrets", "", options.name_space, options.token_secret});
   }
   std::string text =
       fmt::format(fmt::runtime(kStandsFor), fmt::arg("stages", StageList(options.stages)),
+                  fmt::arg("what_it_does", options.ranks ? kStartsRanks : kReadsOnly),
                   fmt::arg("dashboard", dashboard ? kOfTheDashboard : ""),
                   fmt::arg("name", options.name), fmt::arg("namespace", options.name_space));
   text += namespaced.empty() ? "" : Bound(options, false, namespaced);

@@ -15,6 +15,7 @@ struct ManifestOptions {
   std::vector<Stage> stages;
   std::string volume_claim = "dlc-check-evidence";
   std::string token_secret;  ///< of Ray's token; empty: it is not to be read
+  bool ranks = false;        ///< target ray through the API server's service proxy
 };
 
 /// YAML: a ServiceAccount, and a Role and a ClusterRole with the rights of RightsOf(stages) and no

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "cmd/dlc-check/rank_launcher.h"
 #include "cmd/dlc-check/signals.h"
 
 namespace dlc {
@@ -23,8 +24,21 @@ Result<void> ObserveImageStage(Plan& plan, Progress& progress) {
   return {};
 }
 
-void ObserveRankStage(Stage stage, Observed<RankRun>& ranks, Plan& plan, Progress& progress) {
-  RankStageResult result = ObserveLocalRanks(stage, plan.ranks, Interrupted(), progress);
+void ObserveRankStage(Stage stage, Observed<RankRun>& ranks, Plan& plan, RankLaunchers& launchers,
+                      Progress& progress) {
+  StageWork work = WorkOf(stage, plan.ranks);
+  if (work.steps.empty()) {
+    ranks = NotLookedAt{std::move(work.why_not), ""};
+    return;
+  }
+  auto launcher = launchers.Make(progress);
+  if (!launcher.seen()) {
+    ranks = launcher.failed() ? Observed<RankRun>(launcher.error())
+                              : Observed<RankRun>(launcher.why_not());
+    return;
+  }
+  RankStageResult result =
+      RunRanks(std::move(work), plan.ranks, *launcher.value(), Interrupted(), progress);
   ranks = std::move(result.run);
   plan.leftovers.insert(plan.leftovers.end(), result.leftovers.begin(), result.leftovers.end());
 }
@@ -39,12 +53,12 @@ void SkipStage(Stage stage, const NotLookedAt& why, Observations& observations) 
   }
 }
 
-Result<void> RunStage(Stage stage, Plan& plan, Progress& progress) {
+Result<void> RunStage(Stage stage, Plan& plan, RankLaunchers& launchers, Progress& progress) {
   if (stage == Stage::kImage) {
     return ObserveImageStage(plan, progress);
   }
   if (Observed<RankRun>* ranks = RanksOf(plan.observations, stage)) {
-    ObserveRankStage(stage, *ranks, plan, progress);
+    ObserveRankStage(stage, *ranks, plan, launchers, progress);
   }
   return {};
 }
@@ -67,6 +81,7 @@ Result<void> Observe(Plan& plan, Progress& progress) {
   if (!Interrupted()) {
     ObserveRayDashboard(plan.ray, plan.observations.ray, progress);
   }
+  RankLaunchers launchers(plan.ranks, plan.ray, plan.live, plan.observations.cluster);
   std::string blocked_by;
   for (const Stage stage : run.stages) {
     if (Interrupted()) {
@@ -78,7 +93,7 @@ Result<void> Observe(Plan& plan, Progress& progress) {
       continue;
     }
     progress.Stage(StageName(stage));
-    if (auto done = RunStage(stage, plan, progress); !done) {
+    if (auto done = RunStage(stage, plan, launchers, progress); !done) {
       return done.error();
     }
     const auto findings = JudgeStage(plan.observations, plan.policy, stage);

@@ -161,17 +161,18 @@ void FillRegistry(const Config* config, Plan& plan) {
 
 Result<void> CheckTarget(const Config& config) {
   const ConfigText& type = config.target.type;
-  if (type.empty() || type.text == "local") {
+  if (type.empty() || type.text == "local" || type.text == "ray") {
     return {};
   }
   if (type.text == "replay") {
     return DocumentError(config.file, type.line, "target 'replay' needs no run",
                          "use 'dlc-check judge OBSERVATIONS --policy POLICY'");
   }
-  return DocumentError(config.file, type.line,
-                       "target '" + type.text + "' is not supported by this version",
-                       "target: {type: local, ranks: N} runs ranks on this host; without a target "
-                       "the image, gpu and nccl stages judge saved answers");
+  return DocumentError(
+      config.file, type.line, "target '" + type.text + "' is not supported by this version",
+      "target: {type: local, ranks: N} runs ranks on this host, {type: ray, ranks: N} "
+      "on a Ray cluster; without a target "
+      "the image, gpu and nccl stages judge saved answers");
 }
 
 Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
@@ -357,7 +358,8 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
   if (options.workers > 0) {
     plan.observations.run.workload.workers = options.workers;
   }
-  auto ray = PlanRayDashboard(options.ray_address, given, plan.observations.run.stages);
+  auto ray = PlanRayDashboard(options.ray_address, given, plan.observations.run.stages,
+                              given != nullptr && given->target.type.text == "ray");
   if (!ray) {
     return ray.error();
   }
@@ -367,6 +369,9 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return ranks.error();
   }
   plan.ranks = std::move(ranks).value();
+  if (plan.ranks.ray && !plan.ray.address && !plan.live) {
+    return NoDashboard(*given);
+  }
   if (auto read = ReadImports(options, plan); !read) {
     return read.error();
   }

@@ -91,6 +91,12 @@ void AddNccl(const Policy& policy, RankSetup& setup) {
 
 }  // namespace
 
+RayRanksSetup RayRanksOf(const TargetConfig& target) {
+  const RayTargetConfig& ray = target.ray;
+  return {ray.gpus_per_rank, ray.placement == "pack" ? "PACK" : "STRICT_SPREAD", ray.wait,
+          ray.lease};
+}
+
 Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run,
                                 const std::optional<FsdpModel>& model) {
   RankSetup setup;
@@ -106,7 +112,10 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
     return setup;
   }
   const TargetConfig& target = config->target;
-  if (target.type.text == "local") {
+  if (target.type.text == "ray") {
+    setup.ray = RayRanksOf(target);
+  }
+  if (target.type.text == "local" || setup.ray) {
     if (policy.fsdp.training.model == kWorkloadModel && !model) {
       return Error{ErrorCode::kInvalidInput,
                    config->file +

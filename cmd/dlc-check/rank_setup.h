@@ -12,4 +12,7 @@ namespace dlc {
 Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, const RunFacts& run,
                                 const std::optional<FsdpModel>& model);
 
+/// Of target type ray.
+RayRanksSetup RayRanksOf(const TargetConfig& target);
+
 }  // namespace dlc

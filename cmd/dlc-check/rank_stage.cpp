@@ -5,13 +5,16 @@
 #include <utility>
 
 #include "checks/rank_results.h"
-#include "probes/control/launcher/local_launcher.h"
 
 namespace dlc {
 namespace {
 
 constexpr std::chrono::milliseconds kJoin{30'000};
 constexpr std::chrono::milliseconds kStop{15'000};
+/// The driver gives its ranks 40 s to clean up, and hears of it between two polls.
+constexpr std::chrono::milliseconds kStopOfRay{60'000};
+/// Upload, the job's environment on its nodes, actors.
+constexpr std::chrono::milliseconds kStartOfRay{600'000};
 
 /// Tells the events until the ranks have ended; false when they had to be stopped.
 bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
@@ -25,6 +28,9 @@ bool FollowRanks(Launcher& launcher, Deadline deadline, Progress& progress) {
       return true;
     }
     const RankEvent& told = **event;
+    if (told.event == "launcher") {
+      progress.Step(told.text);
+    }
     if (told.event == "step-started" || told.event == "log") {
       progress.Step("rank " + std::to_string(told.rank) + ": " + told.event +
                     (told.step.empty() ? "" : " " + told.step) +
@@ -50,17 +56,13 @@ void AddLeftovers(const RankRun& run, std::vector<std::string>& leftovers) {
 
 }  // namespace
 
-RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
-                                  const std::atomic<bool>& interrupted, Progress& progress) {
-  return RunLocalRanks(WorkOf(stage, setup), setup, interrupted, progress);
-}
-
-RankStageResult RunLocalRanks(StageWork work, const RankSetup& setup,
-                              const std::atomic<bool>& interrupted, Progress& progress) {
+RankStageResult RunRanks(StageWork work, const RankSetup& setup, Launcher& launcher,
+                         const std::atomic<bool>& interrupted, Progress& progress) {
   if (work.steps.empty()) {
     return {NotLookedAt{std::move(work.why_not), ""}, {}};
   }
-  progress.Step("starting " + std::to_string(setup.ranks) + " ranks on this host");
+  progress.Step("starting " + std::to_string(setup.ranks) + " ranks " +
+                (setup.ray ? "through Ray" : "on this host"));
   LaunchRequest request;
   request.plan.run_id = setup.run_id;
   request.plan.join_deadline_ms = static_cast<int>(setup.timeout.value_or(kJoin).count());
@@ -70,21 +72,27 @@ RankStageResult RunLocalRanks(StageWork work, const RankSetup& setup,
   request.run_directories = std::move(work.directories);
   request.interrupted = &interrupted;
 
-  std::chrono::milliseconds whole =
-      std::chrono::milliseconds(request.plan.join_deadline_ms) + kStop;
+  const std::chrono::milliseconds stop = setup.ray ? kStopOfRay : kStop;
+  std::chrono::milliseconds whole = std::chrono::milliseconds(request.plan.join_deadline_ms) + stop;
+  if (setup.ray) {
+    whole += setup.ray->wait + kStartOfRay;
+  }
   for (const PlanStep& step : request.plan.steps) {
     whole += std::chrono::milliseconds(step.deadline_ms);
   }
   const Deadline deadline = Deadline::After(whole);
-  LocalLauncher launcher({});
   if (auto started = launcher.Start(request, deadline); !started) {
-    return {Observed<RankRun>(started.error()), launcher.CleanUp(Deadline::After(kStop))};
+    return {Observed<RankRun>(started.error()), launcher.CleanUp(Deadline::After(stop))};
   }
   if (!FollowRanks(launcher, deadline, progress)) {
-    launcher.Cancel(Deadline::After(kStop));
+    launcher.Cancel(Deadline::After(stop));
   }
+  const auto why_none = launcher.WhyNoRanks();
   RankRun run = launcher.Collect();
-  std::vector<std::string> leftovers = launcher.CleanUp(Deadline::After(kStop));
+  std::vector<std::string> leftovers = launcher.CleanUp(Deadline::After(stop));
+  if (why_none) {
+    return {*why_none, std::move(leftovers)};
+  }
   AddLeftovers(run, leftovers);
   return {Observed<RankRun>(std::move(run)), std::move(leftovers)};
 }

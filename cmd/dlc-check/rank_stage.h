@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/policy.h"
+#include "probes/control/launcher/launcher.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
@@ -15,11 +16,20 @@
 
 namespace dlc {
 
+/// Ranks of a Ray cluster.
+struct RayRanksSetup {
+  int gpus_per_rank = 1;
+  std::string strategy;  ///< in Ray's words
+  std::chrono::seconds wait{0};
+  std::chrono::seconds lease{0};
+};
+
 /// What the stages that run ranks need. Made from the config and the policy.
 struct RankSetup {
   std::string run_id;
-  int ranks = 0;             ///< 0: there is no target to run them on
-  std::string why_no_ranks;  ///< empty: the config has no target
+  int ranks = 0;                     ///< 0: there is no target to run them on
+  std::string why_no_ranks;          ///< empty: the config has no target
+  std::optional<RayRanksSetup> ray;  ///< absent: the ranks are children of this host
   /// Of the ranks' meeting and of each step; absent: what each needs at most.
   std::optional<std::chrono::milliseconds> timeout;
   std::vector<PlantedFault> faults;  ///< a fault of a step goes into the stage that has the step
@@ -66,14 +76,10 @@ struct RankStageResult {
   std::vector<std::string> leftovers;  ///< what could not be removed, each with the reason
 };
 
-/// Starts dlc-probe on `setup.ranks` children of this host, has them do the stage's work and
-/// collects what they saw. Not looked at when there is no work. Every wait has a deadline; an
+/// Has `launcher` start dlc-probe on `setup.ranks` ranks, do that work, and collects what they saw.
+/// Not looked at when there is no work, or no place for the ranks. Every wait has a deadline; an
 /// interruption stops the ranks, removes what they made and keeps what they saw.
-RankStageResult ObserveLocalRanks(Stage stage, const RankSetup& setup,
-                                  const std::atomic<bool>& interrupted, Progress& progress);
-
-/// The same for work that is no stage's.
-RankStageResult RunLocalRanks(StageWork work, const RankSetup& setup,
-                              const std::atomic<bool>& interrupted, Progress& progress);
+RankStageResult RunRanks(StageWork work, const RankSetup& setup, Launcher& launcher,
+                         const std::atomic<bool>& interrupted, Progress& progress);
 
 }  // namespace dlc

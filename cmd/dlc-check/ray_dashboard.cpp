@@ -26,9 +26,9 @@ Result<std::optional<Url>> Named(const std::string& text, const std::string& whe
   return std::optional(std::move(*url));
 }
 
-/// `questions` are those that are left: without one, RAY_ADDRESS is of no interest.
+/// Not `wanted`: RAY_ADDRESS is of no interest.
 Result<std::optional<Url>> ChooseAddress(const std::string& flag, const Config* config,
-                                         const RayQuestions& questions) {
+                                         bool wanted) {
   if (!flag.empty()) {
     const std::string saved = config == nullptr ? "" : config->ray.SavedAnswer();
     if (!saved.empty()) {
@@ -49,7 +49,7 @@ Result<std::optional<Url>> ChooseAddress(const std::string& flag, const Config* 
     return std::optional(std::move(*url));
   }
   const std::string variable = Variable(kAddressVariable);
-  if (variable.empty() || !questions.Any()) {
+  if (variable.empty() || !wanted) {
     return std::optional<Url>();
   }
   auto url = Named(variable, kAddressVariable);
@@ -75,7 +75,7 @@ RayLook LookOf(const RayDashboard& ray, Progress& progress) {
 }  // namespace
 
 Result<RayDashboard> PlanRayDashboard(const std::string& flag, const Config* config,
-                                      const std::vector<Stage>& stages) {
+                                      const std::vector<Stage>& stages, bool for_ranks) {
   RayDashboard ray;
   RayQuestions& questions = ray.look.questions;
   questions = RayQuestionsOf(stages);
@@ -90,12 +90,19 @@ Result<RayDashboard> PlanRayDashboard(const std::string& flag, const Config* con
   ray.look.route.timeout = std::min(ray.look.route.timeout, ray.timeout);
   ray.look.route.in_pod = !Variable("KUBERNETES_SERVICE_HOST").empty();
   ray.look.token = {Variable("RAY_AUTH_TOKEN"), Variable("RAY_AUTH_TOKEN_PATH"), Variable("HOME")};
-  auto address = ChooseAddress(flag, config, questions);
+  auto address = ChooseAddress(flag, config, for_ranks || questions.Any());
   if (!address) {
     return std::move(address).error();
   }
   ray.address = std::move(*address);
   return ray;
+}
+
+Error NoDashboard(const Config& config) {
+  return DocumentError(config.file, config.target.type.line,
+                       "target ray needs Ray's dashboard, and none is named",
+                       "ray.address, --ray-address or RAY_ADDRESS (http://HOST:8265), or "
+                       "cluster.name with a kubeconfig");
 }
 
 void ObserveRayDashboard(const RayDashboard& ray, RayFacts& facts, Progress& progress) {

@@ -22,8 +22,11 @@ struct RayDashboard {
 /// --ray-address, else the config's ray.address, else RAY_ADDRESS. A saved answer of the config
 /// wins over RAY_ADDRESS, and together with the flag is an Error. kInvalidInput: also for an
 /// address that is no dashboard's.
+/// `for_ranks`: ranks are started through it too, so that RAY_ADDRESS counts in any case.
 Result<RayDashboard> PlanRayDashboard(const std::string& flag, const Config* config,
-                                      const std::vector<Stage>& stages);
+                                      const std::vector<Stage>& stages, bool for_ranks);
+/// Target ray without any.
+Error NoDashboard(const Config& config);
 
 /// Asks the named address, if there is one.
 void ObserveRayDashboard(const RayDashboard& ray, RayFacts& facts, Progress& progress);

@@ -3,6 +3,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "cmd/dlc-probe/faults.h"
+#include "cmd/dlc-probe/leash.h"
 #include "cmd/dlc-probe/run_plan.h"
 #include "cmd/dlc-probe/steps.h"
 #include "kernels/cuda_device.h"
@@ -24,7 +26,7 @@ namespace dlc {
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: dlc-probe run --plan FILE|-\n"
+    "usage: dlc-probe run [--leashed] --plan FILE|-\n"
     "       dlc-probe --version   and what it has of CUDA\n"
     "\n"
     "One rank of a dlc-check run. Takes RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT\n"
@@ -32,6 +34,7 @@ constexpr std::string_view kUsage =
     "or\n"
     "the descriptor DLC_CHECK_RUN_SECRET_FD. Writes JSON lines to stdout: events, then one "
     "document.\n"
+    "--leashed: in a process of its own, which cleans up when this one is killed.\n"
     "\n"
     "exit codes: 0 document written; 2 usage, plan or environment; 3 document written, but the "
     "ranks\n"
@@ -155,8 +158,13 @@ int Main(std::span<char* const> arguments) {
     std::cout << kUsage;
     return 0;
   }
-  if (first == "run" && arguments.size() == 4 && std::string_view(arguments[2]) == "--plan") {
-    return Run(arguments[3]);
+  const bool leashed =
+      first == "run" && arguments.size() == 5 && std::string_view(arguments[2]) == "--leashed";
+  const std::span<char* const> rest =
+      arguments.subspan(std::min(leashed ? 3UL : 2UL, arguments.size()));
+  if (first == "run" && rest.size() == 2 && std::string_view(rest[0]) == "--plan") {
+    const std::string plan = rest[1];
+    return leashed ? RunLeashed([&plan] { return Run(plan); }) : Run(plan);
   }
   std::cerr << kUsage;
   return kExitUsage;

@@ -228,6 +228,10 @@ class Rights(KubeCase):
         self.assertNotIn("ClusterRole", text)
         self.assertNotIn("services", text)
         self.assertNotIn("services", self.run_cli("manifest", "rbac", "--only", "nccl", expect=OK).stdout)
+        ranks = self.run_cli("manifest", "rbac", "--only", "nccl", "--ranks", expect=OK).stdout
+        for verb in ("get", "create", "update", "delete"):
+            self.assertIn(f'  resources: ["services/proxy"]\n  verbs: ["{verb}"]\n', ranks)
+        self.assertNotIn("It reads", ranks)
         self.assertIn('resources: ["services/proxy"]', self.run_cli("manifest", "rbac", "--only", "gpu", expect=OK).stdout)
 
 

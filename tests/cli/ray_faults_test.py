@@ -186,6 +186,19 @@ class Choice(RayCase):
                 self.assertIn(":8265", done.stderr)
                 self.assertNotIn("hush", done.stderr)
 
+    def test_ranks_want_a_dashboard(self):
+        config = self.write("ranks.yaml", "apiVersion: dlc-check/v1\nkind: Config\ntarget: {type: ray, ranks: 2}\npolicy: {stages: [fsdp]}\n")
+        done = self.run_cli("fsdp", "-c", config, "--no-sign", "--out", self.dir / "out", expect=USAGE)
+        self.assertIn("ranks.yaml: line 3: target ray needs Ray's dashboard, and none is named", done.stderr)
+        self.assertFalse((self.dir / "out").exists())
+        # One that says what a Ray says, and takes no jobs: the ranks are an error, and nothing is a pass.
+        fake = self.dashboard({}, locked=False)
+        done = self.run_cli("fsdp", "-c", config, "--no-sign", "--format", "json", "--out", self.dir / "out", expect=INCOMPLETE,
+                            env=self.env | {"RAY_ADDRESS": f"http://{fake.host}"})
+        ranks = json.loads((self.dir / "out" / "evidence.statement.json").read_text())["predicate"]["observations"]["fsdpRanks"]
+        self.assertEqual(ranks["state"], "error", ranks)
+        self.assertNotIn("fail", {finding["verdict"] for finding in json.loads(done.stdout)["findings"]})
+
     def test_a_snapshot_is_judged_again_without_the_dashboard(self):
         fake = self.dashboard({}, locked=False)
         self.run_cli("snapshot", "--ray-address", f"http://{fake.host}", "--out", self.dir / "snap", expect=OK)

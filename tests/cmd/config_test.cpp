@@ -25,6 +25,44 @@ std::string Problem(const std::string& body) {
          (config.error().hint.empty() ? "" : " (" + config.error().hint + ")");
 }
 
+TEST_CASE("config: target ray") {
+  const Config config = Read(
+      "target: {type: ray, ranks: 8, gpusPerRank: 0, placement: strict-spread, waitSeconds: 90,\n"
+      "         leaseSeconds: 5, timeoutSeconds: 7}\n");
+  CHECK(config.target.ranks == 8);
+  CHECK(config.target.ray.gpus_per_rank == 0);
+  CHECK(config.target.ray.placement == "strict-spread");
+  CHECK(config.target.ray.wait == std::chrono::seconds(90));
+  CHECK(config.target.ray.lease == std::chrono::seconds(5));
+  const RayTargetConfig usual = Read("target: {type: ray, ranks: 1}\n").target.ray;
+  CHECK(usual.gpus_per_rank == 1);
+  CHECK(usual.placement == "pack");
+  CHECK(usual.wait == std::chrono::seconds(300));
+  CHECK(usual.lease == std::chrono::seconds(60));
+
+  CHECK(Problem("target: {type: ray}\n").starts_with("c.yaml: line 3: "));
+  CHECK(Problem("target: {type: ray}\n").find("ranks") != std::string::npos);
+  for (const char* key :
+       {"gpusPerRank: 1", "placement: pack", "waitSeconds: 1", "leaseSeconds: 5"}) {
+    const std::string problem = Problem("target:\n  type: local\n  " + std::string(key) + "\n");
+    CHECK_MESSAGE(
+        problem.find("c.yaml: line 5: 'target." + std::string(key, std::string(key).find(':')) +
+                     "' is only for target type ray, not local") != std::string::npos,
+        problem);
+  }
+  for (const char* bad :
+       {"gpusPerRank: 2", "placement: spread", "waitSeconds: 0", "leaseSeconds: 4"}) {
+    const std::string problem =
+        Problem("target:\n  type: ray\n  ranks: 1\n  " + std::string(bad) + "\n");
+    CHECK_MESSAGE(problem.starts_with("c.yaml: line 6: 'target."), problem);
+  }
+  CHECK(Problem("target: {type: ray, ranks: 1}\ncheckpoint: {path: shared}\n")
+            .find("c.yaml: line 4: checkpoint.path must start with '/': 'shared' is opened on the "
+                  "nodes") != std::string::npos);
+  CHECK(Problem("target: {type: ray, ranks: 1}\nnccl: {library: libnccl.so}\n")
+            .find("line 4: nccl.library") != std::string::npos);
+}
+
 TEST_CASE("config: every key reaches its field") {
   const std::string body = R"(
 target: {type: replay, ranks: 4, observations: saved.json}
@@ -138,7 +176,7 @@ TEST_CASE("config: the directory of an OCI layout is a path, a registry's refere
 
 TEST_CASE("config: what this version may not run is read all the same") {
   for (const char* type : {"local", "env", "ray"}) {
-    CHECK(Read("target: {type: " + std::string(type) + "}").target.type.text == type);
+    CHECK(Read("target: {type: " + std::string(type) + ", ranks: 1}").target.type.text == type);
   }
 }
 

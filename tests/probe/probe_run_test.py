@@ -158,6 +158,43 @@ class Run(unittest.TestCase):
             self.assertEqual(self.error(rank, "meet"),
                              "rank 1 has another plan or another dlc-probe than rank 0")
 
+    def test_leashed_it_cleans_up_when_its_parent_is_killed(self):
+        """Ray's workers kill their children: those get no chance, and these must."""
+        marker = secrets.token_hex(8)
+        processes = start(2, plan([self.shared(60000, name="first")], [{"rank": 1, "step": "first", "kind": "sleep"}]),
+                          env={"DLC_TEST": marker}, flags=["--leashed"])
+        line = ""
+        while "waiting for the other ranks' files" not in line:
+            line = processes[0].stdout.readline()
+            self.assertTrue(line, "rank 0 ended before it waited")
+        self.assertTrue(os.listdir(self.dir))
+        for process in processes.values():
+            process.kill()
+        for process in processes.values():
+            out, _ = process.communicate(timeout=PLENTY)  # until the rank itself has ended, which holds the other end
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+            self.assertTrue(json.loads(out.splitlines()[-1])["ranks"][0]["seen"]["value"]["interrupted"])
+        self.assertEqual(leftover_processes(marker), [])
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_leashed_it_passes_on_signals_and_how_it_ended(self):
+        for fault, code in (("kill", 0), ("exit-rank", None)):
+            ranks = start(1, plan([step("meet")], [{"rank": 0, "step": "meet", "kind": fault}]), flags=["--leashed"])
+            ranks[0].communicate(timeout=PLENTY)
+            alone = start(1, plan([step("meet")], [{"rank": 0, "step": "meet", "kind": fault}]))
+            alone[0].communicate(timeout=PLENTY)
+            expected = alone[0].returncode if alone[0].returncode >= 0 else 128 - alone[0].returncode
+            self.assertEqual(ranks[0].returncode, expected, fault)
+        processes = start(1, plan([self.shared(60000, name="first")], [{"rank": 0, "step": "first", "kind": "sleep"}]), flags=["--leashed"])
+        line = ""
+        while "planted fault" not in line:
+            line = processes[0].stdout.readline()
+            self.assertTrue(line, "the rank ended before it slept")
+        processes[0].terminate()
+        out, _ = processes[0].communicate(timeout=PLENTY)
+        self.assertEqual(processes[0].returncode, 128 + signal.SIGTERM)
+        self.assertTrue(json.loads(out.splitlines()[-1])["ranks"][0]["seen"]["value"]["interrupted"])
+
     def test_a_signal_stops_cleans_up_and_still_writes(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(signal=number):

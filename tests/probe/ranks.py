@@ -59,7 +59,7 @@ class Rank:
         raise KeyError(wanted)
 
 
-def start(size, the_plan, secret=None, port=None, only=None, env=None, unset=(), program=None):
+def start(size, the_plan, secret=None, port=None, only=None, env=None, unset=(), program=None, flags=()):
     """Processes by rank. `the_plan` and `env` are the same for all, or functions of the rank; what `env` sets wins over
     what torchrun would set, and `unset` takes names away."""
     port = port or free_port()
@@ -77,7 +77,7 @@ def start(size, the_plan, secret=None, port=None, only=None, env=None, unset=(),
             for name in unset:
                 whole.pop(name, None)
             processes[rank] = subprocess.Popen(
-                [program or probe(), "run", "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
+                [program or probe(), "run", *flags, "--plan", "-"], stdin=file, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, text=True, env=whole)
     return processes
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Ray for tests/cli/ray_test.py, in a virtual environment of its own (some 600 MB):
+# A Ray for tests/cli/ray_test.py and ray_ranks_test.py, in a virtual environment of its own (some 600 MB):
 #   bash tests/ray/install.sh DIR [VERSION]        without VERSION the newest that pip finds
 #   DLC_RAY_PYTHON=DIR/bin/python ctest --test-dir build/debug -R cli.ray
 set -euo pipefail

@@ -148,8 +148,8 @@ class PlainRoute : public RayRoute {
       : asked_(MakeDirectRoute(*ParseUrl(url), {})),
         shown_(MakeDirectRoute(*ParseUrl("http://ray.example:8265"), {})) {}
 
-  Result<HttpResponse> Get(const RayRequest& request, Deadline deadline) override {
-    return asked_->Get(request, deadline);
+  Result<HttpResponse> Send(const RayRequest& request, Deadline deadline) override {
+    return asked_->Send(request, deadline);
   }
   Result<void> MayCarryToken() const override { return shown_->MayCarryToken(); }
   std::string Name() const override { return shown_->Name(); }

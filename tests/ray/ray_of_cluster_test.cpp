@@ -348,5 +348,35 @@ TEST_CASE("ways: when none leads anywhere, the error tells of each") {
   CHECK(message.find(std::to_string(ParseUrl(two)->port)) != std::string::npos);
 }
 
+TEST_CASE("service proxy: what changes something goes there whole, and a refusal names the verb") {
+  std::string refused = "PUT ";
+  ApiServer api([&](const std::string& request) {
+    return request.starts_with(refused) ? StatusAnswer(403, "Forbidden", "no") : JsonAnswer("{}");
+  });
+  const auto route = MakeProxyRoute(api.client, "ray-train", "head-svc");
+  RayRequest request;
+  request.path = "/api/jobs/";
+  request.token = kToken;
+  request.method = HttpMethod::kPost;
+  request.body = R"({"entrypoint":"true"})";
+  const auto soon = [] { return Deadline::After(std::chrono::seconds(20)); };
+  REQUIRE(route->Send(request, soon()).has_value());
+  const std::string sent = api.server.Requests().back();
+  CHECK(sent.starts_with(std::string("POST ") + kByName + "/api/jobs/ HTTP"));
+  CHECK(sent.ends_with("\r\n\r\n" + request.body));
+  CHECK(sent.find(std::string("\r\nX-Ray-Authorization: Bearer ") + kToken) != std::string::npos);
+  CHECK(sent.find("\r\nContent-Type: application/json\r\n") != std::string::npos);
+  const std::pair<HttpMethod, const char*> verbs[] = {
+      {HttpMethod::kPost, "create"}, {HttpMethod::kPut, "update"}, {HttpMethod::kDelete, "delete"}};
+  for (const auto& [method, verb] : verbs) {
+    refused = std::string(HttpMethodName(method)) + " ";
+    request.method = method;
+    const auto answer = route->Send(request, soon());
+    REQUIRE_FALSE(answer.has_value());
+    CHECK(answer.error().message.find(std::string("needs ") + verb) != std::string::npos);
+  }
+  CHECK(RankRights("n").size() == 3);
+}
+
 }  // namespace
 }  // namespace dlc

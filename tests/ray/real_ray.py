@@ -36,16 +36,79 @@ def ray_version():
     return done.stdout.strip()
 
 
-class Head:
+class Started:
+    """A `ray start --block` with all that it started. `enter` is what a command starts with to run on its node."""
+
+    def __init__(self, directory, enter):
+        self.directory, self.enter = directory, enter
+        self.process = None
+
+    def start(self, options, env):
+        argv = [*self.enter, PYTHON, "-m", "ray.scripts.scripts", "start", "--block", *options, "--node-manager-port=0", "--object-manager-port=0",
+                "--memory=500000000", "--object-store-memory=80000000", "--disable-usage-stats"]
+        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        cwd=self.directory, start_new_session=True)
+        timer = threading.Timer(PATIENCE, self._kill)
+        timer.start()
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            # Printed when the dashboard has told where it listens.
+            if "Ray runtime started" in line:
+                break
+        else:
+            raise RuntimeError("Ray did not start:\n" + "".join(said))
+        timer.cancel()
+        # Ray goes on printing: a full pipe would stop it.
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def _kill(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def descendants(self):
+        """Ray's daemons lead process groups of their own."""
+        parents = {}
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+        found, queue = [], [self.process.pid]
+        while queue:
+            for child in parents.get(queue.pop(), []):
+                found.append(child)
+                queue.append(child)
+        return found
+
+    def stop(self):
+        if self.process:
+            children = self.descendants()
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._kill()
+            for child in children:
+                try:
+                    os.kill(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.process.wait(30)
+
+
+class Head(Started):
     """`ray start --head --block`; `gpus` is what it is told, whatever this machine has. The dashboard listens on `host`."""
 
-    def __init__(self, gpus, token=None, host="127.0.0.1"):
-        self.host = host
+    def __init__(self, gpus, token=None, host="127.0.0.1", cpus=1, enter=(), node_ip="127.0.0.1"):
+        self.host, self.node_ip, self.cpus = host, node_ip, cpus
         # Ray's sockets lie below it, and their paths may have 107 characters.
-        self.directory = tempfile.mkdtemp(prefix="dlc-ray-", dir="/tmp")
+        super().__init__(tempfile.mkdtemp(prefix="dlc-ray-", dir="/tmp"), enter)
         self.token = token
         self.address = ""
-        self.process = None
         try:
             self._start(gpus)
         except BaseException:
@@ -62,36 +125,21 @@ class Head:
             env.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=self.token)
         else:
             env["RAY_AUTH_MODE"] = "disabled"
-        argv = [PYTHON, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
-                f"--port={gcs}", f"--dashboard-port={dashboard}", f"--dashboard-host={self.host}",
-                f"--ray-client-server-port={client}", f"--dashboard-agent-listen-port={agent}",
-                f"--dashboard-agent-grpc-port={agent_grpc}", f"--metrics-export-port={metrics}",
-                f"--runtime-env-agent-port={runtime_env}", "--node-manager-port=0", "--object-manager-port=0",
-                f"--num-gpus={gpus}", "--num-cpus=1", "--memory=500000000", "--object-store-memory=80000000",
-                f"--temp-dir={self.directory}/t", "--disable-usage-stats", "--include-dashboard=true"]
-        self.process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        cwd=self.directory, start_new_session=True)
-        timer = threading.Timer(PATIENCE, self._kill)
-        timer.start()
-        said = []
-        for line in self.process.stdout:
-            said.append(line)
-            # Printed when the dashboard has told where it listens.
-            if "Ray runtime started" in line:
-                break
-        else:
-            raise RuntimeError("Ray did not start:\n" + "".join(said))
-        timer.cancel()
-        # Ray goes on printing: a full pipe would stop it.
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        self.environment = env
+        self.gcs = f"{self.node_ip}:{gcs}"
+        self.start(["--head", f"--node-ip-address={self.node_ip}",
+                    f"--port={gcs}", f"--dashboard-port={dashboard}", f"--dashboard-host={self.host}",
+                    f"--ray-client-server-port={client}", f"--dashboard-agent-listen-port={agent}",
+                    f"--dashboard-agent-grpc-port={agent_grpc}", f"--metrics-export-port={metrics}",
+                    f"--runtime-env-agent-port={runtime_env}",
+                    f"--num-gpus={gpus}", f"--num-cpus={self.cpus}",
+                    f"--temp-dir={self.directory}/t", "--include-dashboard=true"], env)
         self.port = dashboard
         self.address = f"http://{self.host}:{dashboard}"
-        self.gcs = f"127.0.0.1:{gcs}"
-        self.environment = env
 
-    def ask(self, path, body=None):
+    def ask(self, path, body=None, method=None):
         """The bytes of the dashboard's answer, whatever it is."""
-        request = urllib.request.Request(self.address + path, data=json.dumps(body).encode() if body else None)
+        request = urllib.request.Request(self.address + path, data=json.dumps(body).encode() if body else None, method=method)
         if body:
             request.add_header("Content-Type", "application/json")
         if self.token:
@@ -121,40 +169,21 @@ class Head:
         subprocess.run([PYTHON, "-c", code], env=self.environment | {"RAY_ADDRESS": self.gcs}, cwd=self.directory, timeout=PATIENCE, check=True,
                        capture_output=True)
 
-    def _kill(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-    def _descendants(self):
-        """Ray's daemons lead process groups of their own."""
-        parents = {}
-        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-        found, queue = [], [self.process.pid]
-        while queue:
-            for child in parents.get(queue.pop(), []):
-                found.append(child)
-                queue.append(child)
-        return found
-
     def stop(self):
-        if self.process:
-            children = self._descendants()
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self._kill()
-            for child in children:
-                try:
-                    os.kill(child, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            self.process.wait(30)
+        super().stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Worker(Started):
+    """Another node of that head's cluster."""
+
+    def __init__(self, head, gpus, cpus, enter, node_ip):
+        super().__init__(head.directory, enter)
+        agent, agent_grpc, metrics, runtime_env = free_ports(4)
+        try:
+            self.start([f"--address={head.gcs}", f"--node-ip-address={node_ip}", f"--dashboard-agent-listen-port={agent}",
+                        f"--dashboard-agent-grpc-port={agent_grpc}", f"--metrics-export-port={metrics}", f"--runtime-env-agent-port={runtime_env}",
+                        f"--num-gpus={gpus}", f"--num-cpus={cpus}"], head.environment)
+        except BaseException:
+            self.stop()
+            raise

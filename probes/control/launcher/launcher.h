@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "probes/observations/deadline.h"
+#include "probes/observations/observed.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
 #include "probes/observations/result.h"
@@ -34,12 +35,16 @@ class Launcher {
   virtual std::string_view name() const = 0;
   /// Errors: no dlc-probe, no such network namespace, no process to be had. Nothing runs then.
   virtual Result<void> Start(const LaunchRequest& request, Deadline deadline) = 0;
-  /// What a rank said, as it comes: a RankEvent of dlc-probe, or "log" with a line that it wrote to
-  /// stderr. nullopt: every rank has ended. Errors: kTimedOut, kInterrupted; the ranks still run.
+  /// What a rank said, as it comes: a RankEvent of dlc-probe, "log" with a line that it wrote to
+  /// stderr, or "launcher", of no rank (-1), about the ranks' start. nullopt: every rank has ended.
+  /// Errors: kTimedOut, kInterrupted; the ranks still run.
   virtual Result<std::optional<RankEvent>> NextEvent(Deadline deadline) = 0;
   /// What each rank saw, by rank; for one that gave no document, what became of it. After the last
   /// event or after Cancel.
   virtual RankRun Collect() = 0;
+  /// No rank was started, though nothing failed: what they need was not free until the deadline.
+  /// After the last event.
+  virtual std::optional<NotLookedAt> WhyNoRanks() const { return std::nullopt; }
   /// Asks the ranks to stop and gives them until the deadline to clean up and write what they have;
   /// then they are killed.
   virtual void Cancel(Deadline deadline) = 0;

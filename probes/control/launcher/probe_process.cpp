@@ -9,15 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
-
-#include "probes/observations/ranks_json.h"
 
 extern char** environ;
 
@@ -166,11 +163,6 @@ std::vector<std::string> Environment(const ProbeStart& start) {
   _exit(127);
 }
 
-std::string SignalText(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
-
 }  // namespace
 
 Result<ProbeProcess> ProbeProcess::Start(const ProbeStart& start) {
@@ -213,9 +205,7 @@ ProbeProcess::ProbeProcess(ProbeProcess&& other) noexcept
       wait_status_(other.wait_status_),
       out_(std::move(other.out_)),
       err_(std::move(other.err_)),
-      err_tail_(std::move(other.err_tail_)),
-      last_progress_(std::move(other.last_progress_)),
-      document_(std::move(other.document_)) {}
+      output_(std::move(other.output_)) {}
 
 // NOLINTNEXTLINE(bugprone-exception-escape): see the declaration
 ProbeProcess::~ProbeProcess() {
@@ -258,35 +248,15 @@ std::optional<std::string> TakeFirstLine(std::string& buffer) {
 
 }  // namespace
 
-void ProbeProcess::TakeLine(const std::string& line,
-                            const std::function<void(RankEvent)>& on_event) {
-  if (line.starts_with("{\"apiVersion\"")) {
-    document_ = ParseRankRun(line);
-    return;
-  }
-  auto event = ParseRankEvent(line);
-  if (!event || event->rank != rank_) {
-    document_ = Error{ErrorCode::kInternal,
-                      "rank " + std::to_string(rank_) + " wrote what is no event of dlc-probe: '" +
-                          line.substr(0, 80) + "'",
-                      "use dlc-check and dlc-probe of the same release"};
-    return;
-  }
-  if (event->event == "progress") {
-    last_progress_ = event->text;
-  }
-  on_event(std::move(event).value());
-}
-
 void ProbeProcess::ReadOut(const std::function<void(RankEvent)>& on_event) {
   Drain(out_fd_, out_);
   while (auto line = TakeFirstLine(out_)) {
-    TakeLine(*line, on_event);
+    output_.TakeOut(*line, on_event);
   }
   if (out_.size() > kMaxLineBytes) {
     out_.clear();
-    document_ = Error{ErrorCode::kInternal,
-                      "rank " + std::to_string(rank_) + " wrote a line without end", ""};
+    output_.Fail(
+        {ErrorCode::kInternal, "rank " + std::to_string(rank_) + " wrote a line without end", ""});
     Signal(SIGTERM);
   }
 }
@@ -294,13 +264,10 @@ void ProbeProcess::ReadOut(const std::function<void(RankEvent)>& on_event) {
 void ProbeProcess::ReadErr(const std::function<void(RankEvent)>& on_event) {
   Drain(err_fd_, err_);
   while (auto line = TakeFirstLine(err_)) {
-    err_tail_ += *line + "\n";
-    on_event({"log", rank_, "", std::move(*line)});
+    output_.TakeErr(std::move(*line), on_event);
   }
-  for (std::string* text : {&err_tail_, &err_}) {
-    if (text->size() > kErrTailBytes) {
-      text->erase(0, text->size() - kErrTailBytes);
-    }
+  if (err_.size() > kErrTailBytes) {
+    err_.erase(0, err_.size() - kErrTailBytes);
   }
 }
 
@@ -337,25 +304,13 @@ void ProbeProcess::Kill() {
 }
 
 Result<RankRun> ProbeProcess::Document() const {
-  if (document_) {
-    return *document_;
+  std::string end = "does not die: it waits in the kernel";
+  if (ended_) {
+    end = WIFSIGNALED(wait_status_)
+              ? KilledText(WTERMSIG(wait_status_))
+              : "ended with code " + std::to_string(WEXITSTATUS(wait_status_)) + " and no document";
   }
-  std::string what = "rank " + std::to_string(rank_);
-  if (!ended_) {
-    what += " does not die: it waits in the kernel";
-  } else if (WIFSIGNALED(wait_status_)) {
-    what += " was killed by " + SignalText(WTERMSIG(wait_status_));
-  } else {
-    what += " ended with code " + std::to_string(WEXITSTATUS(wait_status_)) + " and no document";
-  }
-  std::string said = err_tail_ + err_;
-  std::replace(said.begin(), said.end(), '\n', ' ');
-  while (said.ends_with(' ')) {
-    said.pop_back();
-  }
-  what += last_progress_.empty() ? "" : "; last progress: " + last_progress_;
-  what += said.empty() ? "" : "; it said: " + said;
-  return Error{ErrorCode::kUnavailable, what, ""};
+  return output_.Document(end, err_);
 }
 
 }  // namespace dlc

@@ -4,10 +4,10 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "probes/control/launcher/rank_output.h"
 #include "probes/observations/deadline.h"
 #include "probes/observations/ranks.h"
 #include "probes/observations/result.h"
@@ -56,8 +56,7 @@ class ProbeProcess {
 
  private:
   ProbeProcess(int rank, pid_t pid, int out_fd, int err_fd)
-      : rank_(rank), pid_(pid), out_fd_(out_fd), err_fd_(err_fd) {}
-  void TakeLine(const std::string& line, const std::function<void(RankEvent)>& on_event);
+      : rank_(rank), pid_(pid), out_fd_(out_fd), err_fd_(err_fd), output_(rank) {}
 
   int rank_;
   pid_t pid_;
@@ -67,9 +66,7 @@ class ProbeProcess {
   int wait_status_ = 0;
   std::string out_;
   std::string err_;
-  std::string err_tail_;
-  std::string last_progress_;
-  std::optional<Result<RankRun>> document_;
+  RankOutput output_;
 };
 
 }  // namespace dlc

@@ -123,27 +123,11 @@ RankRun ProcessLauncher::Collect() {
   run.size = size_;
   run.launcher = name();
   run.planted_faults = request_.plan.faults;
-  run.ranks.resize(static_cast<std::size_t>(size_));
-  for (int rank = 0; rank < size_; ++rank) {
-    run.ranks[static_cast<std::size_t>(rank)] = {
-        rank,
-        Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + " gave no document", ""}};
-  }
+  std::vector<std::pair<int, Result<RankRun>>> documents;
   for (const RunningRank& ours : ranks_) {
-    Result<RankRun> document = ours.process.Document();
-    if (!document) {
-      run.ranks[static_cast<std::size_t>(ours.rank)].seen = document.error();
-      continue;
-    }
-    for (RankReport& report : document->ranks) {
-      // A rank's own word counts most; of the others, what somebody saw more than what nobody did.
-      const bool fits = report.rank >= 0 && report.rank < size_;
-      if (fits && (report.rank == ours.rank ||
-                   !run.ranks[static_cast<std::size_t>(report.rank)].seen.seen())) {
-        run.ranks[static_cast<std::size_t>(report.rank)] = std::move(report);
-      }
-    }
+    documents.emplace_back(ours.rank, ours.process.Document());
   }
+  JoinDocuments(std::move(documents), run);
   return run;
 }
 

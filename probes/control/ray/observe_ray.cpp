@@ -92,20 +92,19 @@ void LeaveUnasked(const RayQuestions& questions, const NotLookedAt& why, RayFact
   Because(why, questions, facts);
 }
 
-void ObserveRay(std::vector<std::unique_ptr<RayRoute>> routes, const RayLook& look,
-                Deadline deadline, const RayTalk& talk, RayFacts& facts) {
+Observed<OpenRay> OpenDashboard(std::vector<std::unique_ptr<RayRoute>> routes,
+                                const RayTokenSources& token, Deadline deadline,
+                                const RayTalk& talk) {
   std::string before;  // why the ways before led nowhere
   for (std::size_t i = 0; i < routes.size(); ++i) {
-    RayClient client(std::move(routes[i]), look.token);
-    talk.step("asking Ray's dashboard at " + client.Route().Address());
-    const auto mode = client.LogIn(deadline);
+    auto client = std::make_shared<RayClient>(std::move(routes[i]), token);
+    talk.step("asking Ray's dashboard at " + client->Route().Address());
+    const auto mode = client->LogIn(deadline);
     if (mode.seen()) {
-      facts.dashboard =
-          RayDashboardFacts{client.Route().Address(), client.Route().Name(), mode.value()};
-      return AskAll(client, look.questions, deadline, facts);
+      return OpenRay{std::move(client), mode.value()};
     }
     if (mode.not_looked_at()) {
-      return Because(mode.why_not(), look.questions, facts);
+      return mode.why_not();
     }
     Error error = mode.error();
     if (LeadsNowhere(error) && i + 1 < routes.size()) {
@@ -114,10 +113,26 @@ void ObserveRay(std::vector<std::unique_ptr<RayRoute>> routes, const RayLook& lo
     }
     error.message += before;
     if (const auto why = WhyNotAsked(error)) {
-      return Because(*why, look.questions, facts);
+      return *why;
     }
-    return Because(error, look.questions, facts);
+    return error;
   }
+  return Error{ErrorCode::kInternal, "no way to Ray's dashboard was given", ""};
+}
+
+void ObserveRay(std::vector<std::unique_ptr<RayRoute>> routes, const RayLook& look,
+                Deadline deadline, const RayTalk& talk, RayFacts& facts) {
+  const auto open = OpenDashboard(std::move(routes), look.token, deadline, talk);
+  if (open.not_looked_at()) {
+    return Because(open.why_not(), look.questions, facts);
+  }
+  if (open.failed()) {
+    return Because(open.error(), look.questions, facts);
+  }
+  RayClient& client = *open.value().client;
+  facts.dashboard = RayDashboardFacts{client.Route().Address(), client.Route().Name(),
+                                      open.value().authentication};
+  AskAll(client, look.questions, deadline, facts);
 }
 
 void ObserveRayAt(const Url& address, const RayLook& look, Deadline deadline, const RayTalk& talk,
@@ -127,41 +142,49 @@ void ObserveRayAt(const Url& address, const RayLook& look, Deadline deadline, co
   ObserveRay(std::move(routes), look, deadline, talk, facts);
 }
 
-void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const RayLook& look,
-                         Deadline deadline, const RayTalk& talk, RayFacts& facts) {
+WaysToRay WaysToRayOfCluster(KubeClient& client, const RayCluster& cluster, const RayLook& look,
+                             Deadline deadline, const RayTalk& talk) {
+  WaysToRay ways;
   if (cluster.head_service_name.empty()) {
-    LeaveUnasked(look.questions,
-                 {"the status of RayCluster '" + cluster.name +
-                      "' names no head service: KubeRay has not made it yet, or the cluster is "
-                      "suspended",
-                  ""},
-                 facts);
-    return;
+    ways.why_none = {"the status of RayCluster '" + cluster.name +
+                         "' names no head service: KubeRay has not made it yet, or the cluster is "
+                         "suspended",
+                     ""};
+    return ways;
   }
-  RayLook with_secret = look;
+  ways.token = look.token;
   if (cluster.auth_mode == "token") {
-    with_secret.token.last_resort = [&client, &cluster](Deadline until) {
+    ways.token.last_resort = [&client, &cluster](Deadline until) {
       return ReadRayTokenSecret(client, cluster, until);
     };
   }
-  std::vector<std::unique_ptr<RayRoute>> routes;
   const auto direct = ClusterDnsAddress(cluster);
   if (look.route.in_pod && direct) {
-    routes.push_back(MakeDirectRoute(*direct, look.route));
+    ways.routes.push_back(MakeDirectRoute(*direct, look.route));
   }
   const KubeRight right = ServiceProxyRight(cluster.name_space);
   // Where even that cannot be asked, the proxy's own answer tells more.
   const auto allowed = client.Allows(right, deadline);
   if (!allowed || *allowed) {
-    routes.push_back(MakeProxyRoute(client, cluster.name_space, cluster.head_service_name));
-  } else if (routes.empty()) {
+    ways.routes.push_back(MakeProxyRoute(client, cluster.name_space, cluster.head_service_name));
+  } else if (ways.routes.empty()) {
     talk.warn("this user lacks " + right.ToString() +
               ", and Ray's dashboard is not asked; else "
               "forward its port and give --ray-address http://127.0.0.1:8265");
-    LeaveUnasked(look.questions, {"needs " + right.ToString(), ""}, facts);
-    return;
+    ways.why_none = {"needs " + right.ToString(), ""};
   }
-  ObserveRay(std::move(routes), with_secret, deadline, talk, facts);
+  return ways;
+}
+
+void ObserveRayOfCluster(KubeClient& client, const RayCluster& cluster, const RayLook& look,
+                         Deadline deadline, const RayTalk& talk, RayFacts& facts) {
+  WaysToRay ways = WaysToRayOfCluster(client, cluster, look, deadline, talk);
+  if (ways.routes.empty()) {
+    return LeaveUnasked(look.questions, ways.why_none, facts);
+  }
+  RayLook with_secret = look;
+  with_secret.token = std::move(ways.token);
+  ObserveRay(std::move(ways.routes), with_secret, deadline, talk, facts);
 }
 
 }  // namespace dlc

@@ -85,8 +85,18 @@ Error RayClient::Explain(const HttpResponse& response, const std::string& path) 
 
 Result<HttpResponse> RayClient::Ask(const std::string& path, std::size_t max_body_bytes,
                                     Deadline deadline) {
-  auto response = route_->Get({path, token_.value, max_body_bytes}, deadline);
-  if (!response) {
+  RayRequest request;
+  request.path = path;
+  request.max_body_bytes = max_body_bytes;
+  return Send(std::move(request), deadline);
+}
+
+Result<HttpResponse> RayClient::Send(RayRequest request, Deadline deadline) {
+  request.token = token_.value;
+  auto response = route_->Send(request, deadline);
+  if (response) {
+    response->body = WithoutToken(std::move(response->body));
+  } else {
     response.error().message = WithoutToken(response.error().message);
   }
   return response;

@@ -30,6 +30,12 @@ class RayClient {
   Result<std::string> GetJson(const std::string& path, std::size_t max_body_bytes,
                               Deadline deadline);
 
+  /// The answer to any request, whatever its status, without the token. Errors are those of the
+  /// way.
+  Result<HttpResponse> Send(RayRequest request, Deadline deadline);
+  /// What an answer with a failure's status means, as GetJson says it.
+  Error Explain(const HttpResponse& response, const std::string& path) const;
+
   /// "GET http://127.0.0.1:8265/api/jobs/": the source of what was read there.
   std::string NameOf(const std::string& path) const;
   const RayRoute& Route() const { return *route_; }
@@ -37,7 +43,6 @@ class RayClient {
  private:
   Result<HttpResponse> Ask(const std::string& path, std::size_t max_body_bytes, Deadline deadline);
   Result<std::string> JsonOf(HttpResponse response, const std::string& path) const;
-  Error Explain(const HttpResponse& response, const std::string& path) const;
   Error Refused(const std::string& said) const;
   Observed<std::string> TakeToken(const std::string& mode, Deadline deadline);
   std::string WithoutToken(std::string text) const;

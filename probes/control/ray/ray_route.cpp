@@ -26,13 +26,18 @@ class DirectRoute : public RayRoute {
         cluster_dns_(options.in_pod && IsClusterDnsName(base_.host)),
         http_(Settings(options)) {}
 
-  Result<HttpResponse> Get(const RayRequest& request, Deadline deadline) override {
+  Result<HttpResponse> Send(const RayRequest& request, Deadline deadline) override {
     auto url = Below(base_, request.path);
     if (!url) {
       return std::move(url).error();
     }
     HttpRequest http;
     http.url = std::move(*url);
+    http.method = request.method;
+    http.body = request.body;
+    if (request.method != HttpMethod::kGet) {
+      http.content_type = request.content_type;
+    }
     http.headers = {"Accept: application/json"};
     http.max_body_bytes = request.max_body_bytes;
     http.stay_on_origin = true;
@@ -83,18 +88,18 @@ class ProxyRoute : public RayRoute {
   ProxyRoute(KubeClient& client, std::string name_space, std::string service)
       : client_(client), name_space_(std::move(name_space)), service_(std::move(service)) {}
 
-  Result<HttpResponse> Get(const RayRequest& request, Deadline deadline) override {
-    auto response = Send(request, deadline);
+  Result<HttpResponse> Send(const RayRequest& request, Deadline deadline) override {
+    auto response = SendTo(request, deadline);
     if (response && port_ != kDashboardPort && LacksPort(*response)) {
       // The head's container may give the port another name.
       port_ = kDashboardPort;
-      response = Send(request, deadline);
+      response = SendTo(request, deadline);
     }
     if (!response || response->status < 300) {
       return response;
     }
     if (const KubeStatus status = ParseKubeStatus(response->body); status.is_status) {
-      return ExplainServer(*response, status);
+      return ExplainServer(*response, status, request.method);
     }
     return response;
   }
@@ -120,10 +125,13 @@ class ProxyRoute : public RayRoute {
   }
 
  private:
-  Result<HttpResponse> Send(const RayRequest& request, Deadline deadline) {
+  Result<HttpResponse> SendTo(const RayRequest& request, Deadline deadline) {
     KubeRequest kube;
     kube.path = ServiceProxyPath(name_space_, service_, port_, request.path);
     kube.max_body_bytes = request.max_body_bytes;
+    kube.method = request.method;
+    kube.body = request.body;
+    kube.content_type = request.content_type;
     kube.proxied = true;
     if (!request.token.empty()) {
       kube.secret_headers = {"X-Ray-Authorization: Bearer " + request.token};
@@ -144,9 +152,10 @@ class ProxyRoute : public RayRoute {
   }
 
   /// The API server's own refusal, and not Ray's.
-  Error ExplainServer(const HttpResponse& response, const KubeStatus& status) const {
-    Error error =
-        ExplainKubeFailure(response, ServiceProxyRight(name_space_), client_.Access().user.where);
+  Error ExplainServer(const HttpResponse& response, const KubeStatus& status,
+                      HttpMethod method) const {
+    Error error = ExplainKubeFailure(response, ServiceProxyRight(name_space_, method),
+                                     client_.Access().user.where);
     if (response.status == 404) {
       error.message = "the API server has no service '" + service_ + "' in namespace " +
                       name_space_ + " (" + status.message + ")";
@@ -178,8 +187,28 @@ std::unique_ptr<RayRoute> MakeProxyRoute(KubeClient& client, const std::string& 
   return std::make_unique<ProxyRoute>(client, name_space, service);
 }
 
-KubeRight ServiceProxyRight(const std::string& name_space) {
-  return {"get", "", "services", "proxy", name_space};
+KubeRight ServiceProxyRight(const std::string& name_space, HttpMethod method) {
+  const char* verb = "get";
+  switch (method) {
+    case HttpMethod::kGet:
+      break;
+    case HttpMethod::kPost:
+      verb = "create";
+      break;
+    case HttpMethod::kPut:
+      verb = "update";
+      break;
+    case HttpMethod::kDelete:
+      verb = "delete";
+      break;
+  }
+  return {verb, "", "services", "proxy", name_space};
+}
+
+std::vector<KubeRight> RankRights(const std::string& name_space) {
+  return {ServiceProxyRight(name_space, HttpMethod::kPost),
+          ServiceProxyRight(name_space, HttpMethod::kPut),
+          ServiceProxyRight(name_space, HttpMethod::kDelete)};
 }
 
 Result<Url> ClusterDnsAddress(const RayCluster& cluster) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "probes/control/http/http_client.h"
 #include "probes/control/kubernetes/kube_client.h"
@@ -14,11 +15,14 @@
 
 namespace dlc {
 
-/// One GET of a dashboard.
+/// One request to a dashboard.
 struct RayRequest {
   std::string path;   ///< "/api/jobs/": absolute, may have a query
   std::string token;  ///< Ray's, or empty
   std::size_t max_body_bytes = 1U << 20U;
+  HttpMethod method = HttpMethod::kGet;
+  std::string body;  ///< of a POST or PUT
+  std::string content_type = "application/json";
 };
 
 /// A way to a Ray dashboard.
@@ -31,7 +35,7 @@ class RayRoute {
 
   /// The dashboard's answer whatever its status, and never another host's. Errors are those of the
   /// way: HttpClient's, and the API server's own refusals (kPermissionDenied naming the right).
-  virtual Result<HttpResponse> Get(const RayRequest& request, Deadline deadline) = 0;
+  virtual Result<HttpResponse> Send(const RayRequest& request, Deadline deadline) = 0;
   /// Whether a token may go this way; else why not, and what to do.
   virtual Result<void> MayCarryToken() const = 0;
   /// RayDashboardFacts::route.
@@ -58,8 +62,11 @@ std::unique_ptr<RayRoute> MakeDirectRoute(const Url& base, const RayRouteOptions
 std::unique_ptr<RayRoute> MakeProxyRoute(KubeClient& client, const std::string& name_space,
                                          const std::string& service);
 
-/// What the service proxy needs: get on services/proxy.
-KubeRight ServiceProxyRight(const std::string& name_space);
+/// What the service proxy needs: a verb on services/proxy, by the method: get, create, update,
+/// delete.
+KubeRight ServiceProxyRight(const std::string& name_space, HttpMethod method = HttpMethod::kGet);
+/// What ranks through it need beside get: a job is made, fed and removed.
+std::vector<KubeRight> RankRights(const std::string& name_space);
 
 /// "http://HEAD-SERVICE.NAMESPACE.svc:PORT", the port as the head's dashboard-port says (8265).
 /// Precondition: the cluster has a head service.
