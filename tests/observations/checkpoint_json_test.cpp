@@ -82,6 +82,7 @@ CheckpointTrainingParameters SampleParameters() {
   parameters.path = "/fsx";
   parameters.training = training;
   parameters.most_reshard_bytes = std::int64_t{1} << 40;
+  parameters.visible_within_ms = 1500;
   return parameters;
 }
 
