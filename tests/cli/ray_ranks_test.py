@@ -18,7 +18,7 @@ import threading
 import time
 import unittest
 
-from harness import DLC_CHECK, FAILED, INCOMPLETE, OK, ROOT, USAGE, Case
+from harness import DLC_CHECK, INCOMPLETE, OK, ROOT, Case
 from nodes import Node, may_make_nodes
 
 sys.path.insert(0, str(ROOT / "tests" / "ray"))
@@ -250,6 +250,7 @@ class Runs(Cluster):
         ranks = self.seen["fsdpRanks"]
         self.assertEqual(ranks["state"], "not_looked_at")
         self.assertIn("GPUs are held by placement group 'a-training-run' of job", json.dumps(ranks))
+        self.assertIn("(free: 1 of 2 GPU, 4 of 4 CPU)", json.dumps(ranks))
         self.assertIn("waiting for 2 places with a GPU each", self.told)
         self.assertNotIn("fail", {f["verdict"] for f in report["findings"]})
         self.assert_clean()

@@ -37,6 +37,23 @@ std::string TextOf(const Json& message, const char* key) {
   return it != message.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+/// " (free: 0 of 2 GPU, 3 of 4 CPU)", of all nodes together.
+std::string FreeText(const Json& message) {
+  const Json all = message.value("resources", Json::object());
+  const auto whole = [](const Json& number) {
+    return std::to_string(number.is_number() ? static_cast<long long>(number.get<double>()) : -1);
+  };
+  std::string text;
+  for (const char* name : {"GPU", "CPU"}) {
+    const auto pair = all.is_object() ? all.find(name) : all.end();
+    if (pair != all.end() && pair->is_array() && pair->size() == 2) {
+      text +=
+          (text.empty() ? "" : ", ") + whole((*pair)[0]) + " of " + whole((*pair)[1]) + " " + name;
+    }
+  }
+  return text.empty() ? text : " (free: " + text + ")";
+}
+
 int NumberOf(const Json& message, const char* key) {
   const auto it = message.find(key);
   return it != message.end() && it->is_number_integer() ? it->get<int>() : -1;
@@ -159,13 +176,13 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
     }
     Tell("the ranks run on " + std::to_string(NumberOf(message, "nodes")) + " nodes of Ray");
   } else if (event == "waiting") {
-    Tell("waiting for " + Named() + "; " + resource + "s are held by " +
+    Tell("waiting for " + Named() + FreeText(message) + "; " + resource + "s are held by " +
          WhoHolds(jobs_.Client(), resource, submission_id_,
                   deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)));
   } else if (event == "not-placed" && TextOf(message, "why") == "busy") {
     why_no_ranks_ = NotLookedAt{
         "no " + Named() + " became free within " + std::to_string(options_.wait.count()) +
-            " seconds; " + resource + "s are held by " +
+            " seconds" + FreeText(message) + "; " + resource + "s are held by " +
             WhoHolds(jobs_.Client(), resource, submission_id_,
                      deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)),
         ""};
