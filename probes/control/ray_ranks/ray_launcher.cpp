@@ -228,7 +228,7 @@ Result<void> RayLauncher::Poll(Deadline deadline) {
   const auto began = Deadline::Clock::now();
   // First the state, then the log: all that a job wrote is there once it has ended.
   const auto state = jobs_.State(submission_id_, deadline);
-  const Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
+  Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
   const auto took =
       std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - began) * kQuietShare;
   poll_at_ = Deadline::After(std::max(options_.poll, took));
@@ -280,7 +280,7 @@ RankRun RayLauncher::Collect() {
     documents.emplace_back(static_cast<int>(rank),
                            one.output.Document(one.end + (broken_ ? ": " + broken_->message : "")));
   }
-  JoinDocuments(std::move(documents), run);
+  JoinDocuments(documents, run);
   return run;
 }
 
