@@ -270,7 +270,7 @@ class Tampering:
             def relay(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 there = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-                there.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type", "")})
+                there.request(self.command, self.path, body or None, {name: self.headers[name] for name in ("Content-Type",) if name in self.headers})
                 answer = there.getresponse()
                 data = answer.read()
                 there.close()
