@@ -270,7 +270,8 @@ class Tampering:
             def relay(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 there = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-                there.request(self.command, self.path, body or None, {name: self.headers[name] for name in ("Content-Type", "User-Agent") if name in self.headers})
+                headers = {name: self.headers[name] for name in ("Content-Type", "User-Agent") if name in self.headers}
+                there.request(self.command, self.path, body or None, headers)
                 answer = there.getresponse()
                 data = answer.read()
                 there.close()
