@@ -18,7 +18,7 @@ import threading
 import time
 import unittest
 
-from harness import DLC_CHECK, FAILED, INCOMPLETE, OK, ROOT, USAGE, Case
+from harness import DLC_CHECK, INCOMPLETE, OK, ROOT, Case
 from nodes import Node, may_make_nodes
 
 sys.path.insert(0, str(ROOT / "tests" / "ray"))
@@ -250,6 +250,7 @@ class Runs(Cluster):
         ranks = self.seen["fsdpRanks"]
         self.assertEqual(ranks["state"], "not_looked_at")
         self.assertIn("GPUs are held by placement group 'a-training-run' of job", json.dumps(ranks))
+        self.assertIn("(free: 1 of 2 GPU, 4 of 4 CPU)", json.dumps(ranks))
         self.assertIn("waiting for 2 places with a GPU each", self.told)
         self.assertNotIn("fail", {f["verdict"] for f in report["findings"]})
         self.assert_clean()
@@ -269,7 +270,8 @@ class Tampering:
             def relay(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 there = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-                there.request(self.command, self.path, body, {"Content-Type": self.headers.get("Content-Type", "")})
+                headers = {name: self.headers[name] for name in ("Content-Type", "User-Agent") if name in self.headers}
+                there.request(self.command, self.path, body or None, headers)
                 answer = there.getresponse()
                 data = answer.read()
                 there.close()

@@ -210,11 +210,15 @@ TEST_CASE("ray launcher: a rank without a document says what became of it") {
 }
 
 TEST_CASE("ray launcher: places that stay taken are not looked at") {
-  const FakeDashboard dashboard(ClosedLog({Line({{"event", "not-placed"}, {"why", "busy"}})}));
+  const FakeDashboard dashboard(
+      ClosedLog({Line({{"event", "not-placed"},
+                       {"why", "busy"},
+                       {"resources", {{"GPU", {1, 2.0}}, {"CPU", {3, 4}}}}})}));
   const Ended ended = RunOn(dashboard);
   CHECK_FALSE(ended.error.has_value());
   REQUIRE(ended.why_none.has_value());
-  CHECK(ended.why_none->reason.find("no 2 places with a GPU each became free within 300 seconds; "
+  CHECK(ended.why_none->reason.find("no 2 places with a GPU each became free within 300 seconds "
+                                    "(free: 1 of 2 GPU, 3 of 4 CPU); "
                                     "GPUs are held by nobody that Ray's state API names (not all "
                                     "of that API answered)") != std::string::npos);
   CHECK(ended.left.empty());

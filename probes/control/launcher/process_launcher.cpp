@@ -127,7 +127,7 @@ RankRun ProcessLauncher::Collect() {
   for (const RunningRank& ours : ranks_) {
     documents.emplace_back(ours.rank, ours.process.Document());
   }
-  JoinDocuments(std::move(documents), run);
+  JoinDocuments(documents, run);
   return run;
 }
 

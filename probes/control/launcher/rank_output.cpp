@@ -60,7 +60,7 @@ std::string KilledText(int signal) {
          (name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal));
 }
 
-void JoinDocuments(std::vector<std::pair<int, Result<RankRun>>> documents, RankRun& run) {
+void JoinDocuments(std::vector<std::pair<int, Result<RankRun>>>& documents, RankRun& run) {
   run.ranks.resize(static_cast<std::size_t>(run.size));
   for (int rank = 0; rank < run.size; ++rank) {
     run.ranks[static_cast<std::size_t>(rank)] = {

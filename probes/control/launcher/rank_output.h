@@ -38,7 +38,7 @@ class RankOutput {
 std::string KilledText(int signal);
 
 /// The run of `run.size` ranks out of the documents that they gave, each after the rank that gave
-/// it. What else `run` holds stays.
-void JoinDocuments(std::vector<std::pair<int, Result<RankRun>>> documents, RankRun& run);
+/// it; they are moved from. What else `run` holds stays.
+void JoinDocuments(std::vector<std::pair<int, Result<RankRun>>>& documents, RankRun& run);
 
 }  // namespace dlc

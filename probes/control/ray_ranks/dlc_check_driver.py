@@ -203,6 +203,10 @@ class Run:
     def say(self, event: str, **more: Any) -> None:
         self.stream.say(dict(event=event, **more))
 
+    def say_free(self, event: str, **more: Any) -> None:
+        total, free = ray.cluster_resources(), ray.available_resources()
+        self.say(event, resources={name: [free.get(name, 0), total.get(name, 0)] for name in ("GPU", "CPU")}, **more)
+
     def place(self) -> str:
         """Waits until the ranks have their places; else why not."""
         bundle = {name: amount for name, amount in (("CPU", 1), ("GPU", self.wanted["gpusPerRank"])) if amount}
@@ -218,8 +222,7 @@ class Run:
                 return "busy"
             if time.monotonic() - told > TOLD_AGAIN_SECONDS:
                 told = time.monotonic()
-                total, free = ray.cluster_resources(), ray.available_resources()
-                self.say("waiting", resources={name: [free.get(name, 0), total.get(name, 0)] for name in bundle})
+                self.say_free("waiting")
                 self.stream.flush()
         return ""
 
@@ -229,7 +232,8 @@ class Run:
             why = self.order.why_stop()
             if why:
                 raise InterruptedError(why)
-        return ray.get(refs)
+        values: List[Any] = ray.get(refs)
+        return values
 
     def start(self) -> None:
         resources = {"num_cpus": 1, "num_gpus": self.wanted["gpusPerRank"]}
@@ -304,14 +308,14 @@ def main() -> int:
     try:
         why = run.place()
         if why:
-            run.say("not-placed", why=why)
+            run.say_free("not-placed", why=why)
         else:
             run.start()
             run.follow()
     except InterruptedError as stopped:
         run.say("not-placed", why=str(stopped))
-    except ray.exceptions.RayError as error:
-        run.say("failed", text=str(error)[:4000])
+    except Exception as error:  # whatever it is: dlc-check tells it
+        run.say("failed", text=f"{type(error).__name__}: {error}"[:4000])
     finally:
         run.clean()
         stream.close()

@@ -37,6 +37,23 @@ std::string TextOf(const Json& message, const char* key) {
   return it != message.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+/// " (free: 0 of 2 GPU, 3 of 4 CPU)", of all nodes together.
+std::string FreeText(const Json& message) {
+  const Json all = message.value("resources", Json::object());
+  const auto whole = [](const Json& number) {
+    return std::to_string(number.is_number() ? static_cast<long long>(number.get<double>()) : -1);
+  };
+  std::string text;
+  for (const char* name : {"GPU", "CPU"}) {
+    const auto pair = all.is_object() ? all.find(name) : all.end();
+    if (pair != all.end() && pair->is_array() && pair->size() == 2) {
+      text +=
+          (text.empty() ? "" : ", ") + whole((*pair)[0]) + " of " + whole((*pair)[1]) + " " + name;
+    }
+  }
+  return text.empty() ? text : " (free: " + text + ")";
+}
+
 int NumberOf(const Json& message, const char* key) {
   const auto it = message.find(key);
   return it != message.end() && it->is_number_integer() ? it->get<int>() : -1;
@@ -159,13 +176,13 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
     }
     Tell("the ranks run on " + std::to_string(NumberOf(message, "nodes")) + " nodes of Ray");
   } else if (event == "waiting") {
-    Tell("waiting for " + Named() + "; " + resource + "s are held by " +
+    Tell("waiting for " + Named() + FreeText(message) + "; " + resource + "s are held by " +
          WhoHolds(jobs_.Client(), resource, submission_id_,
                   deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)));
   } else if (event == "not-placed" && TextOf(message, "why") == "busy") {
     why_no_ranks_ = NotLookedAt{
         "no " + Named() + " became free within " + std::to_string(options_.wait.count()) +
-            " seconds; " + resource + "s are held by " +
+            " seconds" + FreeText(message) + "; " + resource + "s are held by " +
             WhoHolds(jobs_.Client(), resource, submission_id_,
                      deadline.Within(milliseconds(options_.lease) / kRenewalsInLease)),
         ""};
@@ -211,7 +228,7 @@ Result<void> RayLauncher::Poll(Deadline deadline) {
   const auto began = Deadline::Clock::now();
   // First the state, then the log: all that a job wrote is there once it has ended.
   const auto state = jobs_.State(submission_id_, deadline);
-  const Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
+  Result<void> done = state ? ReadLog(*state, deadline) : Result<void>(state.error());
   const auto took =
       std::chrono::duration_cast<milliseconds>(Deadline::Clock::now() - began) * kQuietShare;
   poll_at_ = Deadline::After(std::max(options_.poll, took));
@@ -263,7 +280,7 @@ RankRun RayLauncher::Collect() {
     documents.emplace_back(static_cast<int>(rank),
                            one.output.Document(one.end + (broken_ ? ": " + broken_->message : "")));
   }
-  JoinDocuments(std::move(documents), run);
+  JoinDocuments(documents, run);
   return run;
 }
 
