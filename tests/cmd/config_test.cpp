@@ -227,7 +227,7 @@ TEST_CASE("config: what is wrong is said with line, key and hint") {
        "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of exit, crash, kill, sleep, "
        "exit-rank, other-directory, flip-bit, flip-transfer, flip-host-copy, flip-product, "
        "wrong-average, skipped-shard, padding-leak, stale-gather, dropped-micro-batch, "
-       "lost-moments, stale-step, corrupt-shard, not 'slep' (did you mean 'sleep'?)"},
+       "lost-moments, stale-step, corrupt-shard, wrong-seed, not 'slep' (did you mean 'sleep'?)"},
       {"target: {type: local, plantedFaults: [{rank: 0, kind: sleep}]}\n",
        "c.yaml: line 3: 'target.plantedFaults[0].kind' must be one of never-arrive, wrong-secret, "
        "exit, not 'sleep'"},
