@@ -28,15 +28,6 @@
 namespace dlc {
 namespace {
 
-Result<Digest> OwnDigest() {
-  constexpr std::size_t kMaxProgramBytes = std::size_t{1} << 30U;
-  const auto bytes = ReadFileBytes("/proc/self/exe", kMaxProgramBytes);
-  if (!bytes) {
-    return bytes.error();
-  }
-  return Sha256Of(*bytes);
-}
-
 Result<std::vector<Stage>> ChooseStages(const RunOptions& options, const Policy& policy) {
   if (!options.stages.empty()) {
     return options.stages;
@@ -255,7 +246,7 @@ void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Pl
   run.tool_version = kVersion;
   run.tool_commit = kCommit;
   run.invocation = argv;
-  if (auto digest = OwnDigest(); digest) {
+  if (auto digest = Sha256OfFile("/proc/self/exe"); digest) {
     run.tool_digest = *digest;
   } else {
     plan.warnings.push_back("the tool's own digest is not recorded: " + digest.error().message);
