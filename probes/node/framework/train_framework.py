@@ -345,6 +345,9 @@ class DeepSpeedEngine:
         import torch
 
         self.job = job
+        if job.device == "cuda":
+            # It takes LOCAL_RANK for the number of a GPU, and fails where each rank sees its own alone, as Ray's actors do.
+            os.environ["LOCAL_RANK"] = str(torch.cuda.current_device())
         adam = job.adam
         optimizer = torch.optim.AdamW(module.parameters(), lr=adam["rate"], betas=(adam["beta1"], adam["beta2"]), eps=adam["epsilon"],
                                       weight_decay=adam["weightDecay"])
