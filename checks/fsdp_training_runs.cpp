@@ -37,6 +37,35 @@ std::optional<Observed<FsdpTrainingExperiment>> WhyNotTrained(const FsdpTraining
   return NotLookedAt{"the ranks were not asked for it", ""};
 }
 
+std::string Amount(std::size_t steps, std::int64_t rows, std::int64_t sequence, int micro_batches) {
+  return Count(steps, "step") + " of " + std::to_string(micro_batches) + " x " +
+         std::to_string(rows) + " x " + std::to_string(sequence) + " tokens";
+}
+
+/// Why what a rank trained is not what the policy asks for; absent: it is, or more.
+std::optional<Observed<FsdpTrainingExperiment>> WhyNotAsAsked(
+    const RankResult<FsdpTrainingExperiment>& result, const FsdpTrainingRun& run,
+    const FsdpTrainingPolicy& policy) {
+  const std::string& backend = result.seen.get()->backend;
+  if (backend != policy.backend) {
+    return NotLookedAt{"the policy asks for " + policy.backend + " (fsdp.training.backend); " +
+                           result.name + " trained on " +
+                           (backend.empty() ? "what it does not name" : backend),
+                       ""};
+  }
+  // The run of whole numbers has its own number of steps.
+  const auto steps = run.name == "exact" ? std::size_t{1} : static_cast<std::size_t>(policy.steps);
+  if (run.steps.size() < steps || run.rows < policy.rows || run.sequence < policy.sequence ||
+      run.micro_batches < policy.micro_batches) {
+    return NotLookedAt{"the policy asks for " +
+                           Amount(steps, policy.rows, policy.sequence, policy.micro_batches) +
+                           " (fsdp.training); " + result.name + " trained " +
+                           Amount(run.steps.size(), run.rows, run.sequence, run.micro_batches),
+                       ""};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const FsdpTrainingRun* FsdpRunRow::Any() const {
@@ -53,11 +82,8 @@ FsdpRunRow FsdpRunRowOf(const std::vector<RankResult<FsdpTrainingExperiment>>& r
     const FsdpTrainingRun* run = seen == nullptr ? nullptr : RunNamed(*seen, name, policy.model);
     auto why = seen == nullptr ? std::optional(result.seen) : WhyNotTrained(*seen, run);
     row.by_rank.push_back(why ? nullptr : run);
-    if (!why && seen->backend != policy.backend) {
-      why = NotLookedAt{"the policy asks for " + policy.backend + " (fsdp.training.backend); " +
-                            result.name + " trained on " +
-                            (seen->backend.empty() ? "what it does not name" : seen->backend),
-                        ""};
+    if (!why) {
+      why = WhyNotAsAsked(result, *run, policy);
     }
     if (why && !row.unseen) {
       row.unseen = std::move(why);

@@ -22,9 +22,9 @@ struct FsdpRunRow {
   const FsdpTrainingRun* Any() const;
 };
 
-/// `name`: "exact" or "training"; of the policy's model. A run on another backend than the policy's
-/// is in the row, for its faults are faults, and `unseen` says that it shows nothing else.
-/// `results` outlives the row.
+/// `name`: "exact" or "training"; of the policy's model. A run on another backend than the
+/// policy's, or of fewer steps or tokens, is in the row, for its faults are faults, and `unseen`
+/// says that it shows nothing else. `results` outlives the row.
 FsdpRunRow FsdpRunRowOf(const std::vector<RankResult<FsdpTrainingExperiment>>& results,
                         const std::string& name, const FsdpTrainingPolicy& policy);
 

@@ -25,6 +25,8 @@ const ExperimentEnd kFinished{"finished", 0, 0, "", false, false, "", 1};
 
 Policy TorchPolicy() {
   Policy policy;
+  policy.fsdp.training.rows = 1;
+  policy.fsdp.training.steps = 2;
   policy.fsdp.framework.engine = "torch";
   return policy;
 }

@@ -31,11 +31,12 @@ FsdpTrainingRun GoodTraining(const std::string& name, int ranks) {
   run.ranks = ranks;
   run.rows = 2;
   run.sequence = 64;
-  run.micro_batches = 1;
+  run.micro_batches = 2;
   run.hash = "0123456789abcdef0123456789abcdef0123456789abcdef";
   run.expected_bytes = ranks > 1 ? 100 * ranks : 0;
   run.steps = {{6.25, 2.5, true, 1.0, 0.25, 0.125, ranks > 1 ? 100 : 0},
-               {6.0, 2.25, true, 0.5, 0.125, 0.0625, ranks > 1 ? 100 : 0}};
+               {6.0, 2.25, true, 0.5, 0.125, 0.0625, ranks > 1 ? 100 : 0},
+               {5.75, 2.0, true, 0.5, 0.125, 0.0625, ranks > 1 ? 100 : 0}};
   run.own = {{"padding", "", 240, 0, 0, 0, 0}, {"gathered", "", 1000, 0, 0, 0, 0}};
   const bool exact = name == "exact";
   const double bound = exact ? 0 : 1e-3;
@@ -90,7 +91,7 @@ TEST_CASE("fsdp-training: all that is right passes, at the bound too") {
   REQUIRE(notes.size() == 2);
   CHECK(notes[0] ==
         "step of 0.5 s: 0.312 s computing, 0.125 s waiting for communication, 0.0625 s optimizer; "
-        "768 tokens/s over 3 ranks");
+        "1536 tokens/s over 3 ranks");
   CHECK(notes[1] ==
         "communication of a step of qwen2.5-1.5b, with nothing to hide it behind: 1.500 s for 8.91 "
         "GB per rank, at the bandwidths measured here");
@@ -117,6 +118,32 @@ TEST_CASE("fsdp-training: what was trained on the CPU says nothing about GPUs") 
   CHECK(One(Trained(o), kUnsharded).verdict == Verdict::kUnknown);
   TrainingAt(o, 1).runs[0].reference.value()[0].error = 1;
   CHECK(One(Trained(o), kExact).verdict == Verdict::kFail);
+}
+
+TEST_CASE("fsdp-training: fewer steps or tokens than the policy asks for are not what it asks") {
+  const auto unknown = [](const Policy& policy, const char* reason) {
+    const auto findings = Trained(GoodTrainings(2), policy);
+    for (const char* rule : {kUnsharded, kFinite, kAgree, kBytes}) {
+      CHECK(One(findings, rule).verdict == Verdict::kUnknown);
+    }
+    CHECK(One(findings, kUnsharded).reason.message.find(reason) != std::string::npos);
+  };
+  Policy policy;
+  policy.fsdp.training.steps = 4;
+  unknown(policy, "asks for 4 steps of 2 x 2 x 64 tokens (fsdp.training); rank 0");
+  CHECK(One(Trained(GoodTrainings(2), policy), kExact).verdict == Verdict::kPass);
+  policy.fsdp.training.steps = 3;
+  policy.fsdp.training.rows = 3;
+  unknown(policy, "trained 3 steps of 2 x 2 x 64 tokens");
+  policy.fsdp.training.rows = 2;
+  policy.fsdp.training.sequence = 65;
+  unknown(policy, "2 x 2 x 65 tokens");
+  policy.fsdp.training.sequence = 64;
+  policy.fsdp.training.micro_batches = 3;
+  unknown(policy, "3 x 2 x 64 tokens");
+  policy.fsdp.training.micro_batches = 1;
+  policy.fsdp.training.steps = 1;
+  CHECK(One(Trained(GoodTrainings(2), policy), kUnsharded).verdict == Verdict::kPass);
 }
 
 TEST_CASE("fsdp-training: a reference that holds no comparison is no pass") {
