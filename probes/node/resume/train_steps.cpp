@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -44,6 +45,13 @@ Result<void> TrainSteps(const TrainingRanks& ranks, ShardedModel& model, int ste
     double loss = 0;
     for (const float one : seen->losses) {
       loss += static_cast<double>(one) / static_cast<double>(seen->losses.size());
+    }
+    // All ranks have the same norm, and a loss that is not finite has made it so too.
+    if (!std::isfinite(loss) || !std::isfinite(seen->gradient_norm)) {
+      return Error{ErrorCode::kUnavailable,
+                   "the loss of step " + std::to_string(step + 1) + " of " + std::to_string(steps) +
+                       " is not finite, or its gradients are not",
+                   ""};
     }
     losses.push_back(loss);
   }

@@ -16,8 +16,8 @@ Result<std::unique_ptr<ShardedModel>> OpenForTraining(const TrainingRanks& ranks
                                                       const TrainingOptions& options,
                                                       Deadline deadline);
 
-/// The model's next `steps`. `losses` gets this rank's mean of each. An error has made the other
-/// ranks stop too.
+/// The model's next `steps`. `losses` gets this rank's mean of each, all finite: else
+/// kUnavailable. An error has made the other ranks stop too.
 Result<void> TrainSteps(const TrainingRanks& ranks, ShardedModel& model, int steps,
                         Deadline deadline, std::vector<double>& losses);
 
