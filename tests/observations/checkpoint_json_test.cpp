@@ -220,7 +220,9 @@ TEST_CASE("checkpoint rows: mistyped values are refused with their path, for eve
       {"losses", "{}", kList},         {"resumedHash", "1", kText},
       {"stoppedBy", "[]", kObject}};
   CheckMistyped<CheckpointLoad>(kLoad, training);
-  constexpr Mistyped kParameters[] = {{"path", "1", kText}, {"mostReshardBytes", "\"1\"", kWhole}};
+  constexpr Mistyped kParameters[] = {{"path", "1", kText},
+                                      {"visibleWithinMs", "1.5", kWhole},
+                                      {"mostReshardBytes", "\"1\"", kWhole}};
   CheckMistyped<CheckpointTrainingParameters>(kParameters,
                                               R"("training":{"model":{},"predictModel":{}},)");
 }
