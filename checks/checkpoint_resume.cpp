@@ -105,8 +105,9 @@ void JudgeLosses(ResumeJudgement& context) {
       continue;
     }
     compared += saved->step;
-    if (std::string differs = LossDifference(*saved, resumed); !differs.empty()) {
-      wrong.push_back(as + ": " + differs);
+    if (const std::string differs = LossDifference(*saved, resumed); !differs.empty()) {
+      wrong.push_back(as);
+      wrong.back().append(": ").append(differs);
     }
   }
   if (const std::string trouble = RoleTrouble(context.loads); wrong.empty() && !trouble.empty()) {

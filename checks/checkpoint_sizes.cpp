@@ -15,6 +15,7 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 3> kPresetParame
 const std::vector<std::string>& CheckpointPresetNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
+    all.reserve(kPresetParameters.size());
     for (const auto& [name, parameters] : kPresetParameters) {
       all.emplace_back(name);
     }

@@ -7,6 +7,7 @@
 
 #include "checks/check.h"
 #include "checks/fsdp_framework_runs.h"
+#include "checks/fsdp_framework_transport.h"
 #include "checks/fsdp_training_runs.h"
 #include "checks/wording.h"
 
@@ -40,6 +41,14 @@ constexpr Rule kRules[] = {
     {kSpeed, Severity::kRequired, false, "the framework's steps per second were measured",
      "steps were timed on all ranks, and there were at least fsdp.framework.minStepsPerSecond",
      "how fast the workload's own model and batch are", "compare with the native engine's step"},
+    {kFrameworkTransport, Severity::kRequired, false,
+     "the framework's own NCCL went over what the policy asks for",
+     "what NCCL and its plugin logged in the framework's processes while they trained, every "
+     "connection between nodes included",
+     "that the devices moved the bytes: nobody counted those of these processes, so that "
+     "EFA_LOGGED "
+     "is as much as is asked",
+     "compare with nccl-transport of the same run: another NCCL, plugin or environment in python"},
     {kResumed, Severity::kRequired, false,
      "the framework resumes from the checkpoint that it saved on the shared path",
      "other processes loaded each rank's parameters and optimizer state with the bits that were "
@@ -65,7 +74,7 @@ struct FrameworkContext {
   const std::vector<RankResult<FrameworkExperiment>>& results;
   FrameworkRow train;
   NativeView native;
-  double limit;
+  double limit = 0;
   Judge judge;
 };
 
@@ -390,6 +399,7 @@ std::vector<Finding> JudgeFsdpFramework(const Observations& observations, const 
   JudgeLosses(context);
   JudgeFrameworkFinite(context);
   JudgeSpeed(context);
+  JudgeFrameworkTransport(observations, policy, run, results, RunSubject(context), context.judge);
   JudgeCheckpoint(context);
   std::vector<Finding> findings = context.judge.Take();
   NotePlantedFaults(run, findings);

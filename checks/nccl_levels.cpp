@@ -142,10 +142,10 @@ void AskAlike(std::vector<RankTransport>& ranks) {
   }
 }
 
-Finding& DecideLevel(const std::vector<RankTransport>& ranks, const Subject& subject,
-                     Judge& judge) {
+Finding& DecideLevel(const std::vector<RankTransport>& ranks, const Subject& subject, Judge& judge,
+                     std::string_view rule) {
   if (const Ranks missed = Where(ranks, Missed); !missed.empty()) {
-    Finding& finding = judge.Decide(kTransportLevel, subject, Assertions(missed));
+    Finding& finding = judge.Decide(rule, subject, Assertions(missed));
     if (finding.verdict == Verdict::kFail) {
       Ranks all = Where(ranks, [](const RankTransport&) { return true; });
       finding.actual = Grouped(all);
@@ -161,23 +161,23 @@ Finding& DecideLevel(const std::vector<RankTransport>& ranks, const Subject& sub
     const bool asked = std::any_of(ranks.begin(), ranks.end(),
                                    [](const RankTransport& rank) { return rank.demand.by_policy; });
     return asked ? judge.Unknown(
-                       kTransportLevel, subject,
+                       rule, subject,
                        {"not-looked-at", text + ", and the policy asks for what carries it", ""})
-                 : judge.NotApplicable(kTransportLevel, subject, text);
+                 : judge.NotApplicable(rule, subject, text);
   }
   const Ranks open = Where(ranks, [](const RankTransport& rank) {
     return (rank.demand.least && !Reached(rank)) ||
            (rank.demand.unknown && rank.verdict.level < TransportLevel::kEfaLogged);
   });
   if (!open.empty()) {
-    return judge.Unknown(kTransportLevel, subject, {"not-looked-at", Grouped(open), ""});
+    return judge.Unknown(rule, subject, {"not-looked-at", Grouped(open), ""});
   }
   const Ranks reached = Where(ranks, Reached);
   if (reached.empty()) {
     const Ranks all = Where(ranks, [](const RankTransport&) { return true; });
-    return judge.NotApplicable(kTransportLevel, subject, "nothing is asked for: " + Grouped(all));
+    return judge.NotApplicable(rule, subject, "nothing is asked for: " + Grouped(all));
   }
-  Finding& finding = judge.Decide(kTransportLevel, subject, Assertions(reached));
+  Finding& finding = judge.Decide(rule, subject, Assertions(reached));
   if (finding.verdict == Verdict::kPass) {
     finding.actual = Grouped(reached);
   }
@@ -198,9 +198,10 @@ bool HasNetwork(const NcclLog& log) {
 
 }  // namespace
 
-void JudgeLevels(std::vector<RankTransport> ranks, const Subject& subject, Judge& judge) {
+void JudgeLevels(std::vector<RankTransport> ranks, const Subject& subject, Judge& judge,
+                 std::string_view rule) {
   AskAlike(ranks);
-  AddNotes(ranks, DecideLevel(ranks, subject, judge));
+  AddNotes(ranks, DecideLevel(ranks, subject, judge, rule));
 }
 
 void JudgeGpuDirect(const std::vector<RankTransport>& ranks, const Policy& policy,

@@ -29,8 +29,9 @@ struct RankTransport {
 };
 
 /// Whether each rank reaches the level that is asked for. A rank that reaches EFA shows that there
-/// is one: then the others are asked for it too.
-void JudgeLevels(std::vector<RankTransport> ranks, const Subject& subject, Judge& judge);
+/// is one: then the others are asked for it too. `rule`: whose finding it is.
+void JudgeLevels(std::vector<RankTransport> ranks, const Subject& subject, Judge& judge,
+                 std::string_view rule = kTransportLevel);
 void JudgeGpuDirect(const std::vector<RankTransport>& ranks, const Policy& policy,
                     const Subject& subject, Judge& judge);
 /// Emits nothing for ranks whose plugin did not start.

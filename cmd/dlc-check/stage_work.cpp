@@ -276,6 +276,10 @@ StageWork FsdpWork(const RankSetup& setup) {
     work.steps.push_back(
         Step("fsdp-training", FsdpTrainingTime(setup, training), setup, FactsToJson(training)));
     if (setup.fsdp.framework.engine != "none") {
+      if (setup.fsdp.training.backend == "cuda") {
+        work.steps.push_back(
+            Step("fabric-node", kFabricNode, setup));  // whether EFA is to be asked for
+      }
       work.steps.push_back(FrameworkStepOf(setup, training));
       if (!setup.checkpoint_path.empty()) {
         work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "probes/observations/digest.h"
+#include "probes/observations/nccl.h"
 #include "probes/observations/observed.h"
 
 namespace dlc {
@@ -110,6 +112,8 @@ struct FrameworkProcess {
       last_words;  ///< of its stderr: the exception that a traceback ends in, or a last line
   std::vector<std::string> output_tail;  ///< the last lines of stdout and stderr, where it failed
   Observed<FrameworkRun> seen;
+  Observed<NcclLog> nccl_log;  ///< of its own NCCL; not looked at where it was to train on the CPU
+  Digest nccl_log_digest;      ///< of the raw log
 
   bool operator==(const FrameworkProcess&) const = default;
 };

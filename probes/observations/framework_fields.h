@@ -2,6 +2,7 @@
 
 #include "probes/observations/framework.h"
 #include "probes/observations/json_fields.h"
+#include "probes/observations/nccl_fields.h"
 
 /// The tables of what the framework is asked for and of what it tells. Part of ranks_fields.h, and
 /// private like it.
@@ -77,7 +78,9 @@ template <> struct FieldsOf<FrameworkProcess> { static constexpr Field kFields[]
     F<&FrameworkProcess::last_progress>("lastProgress"),
     F<&FrameworkProcess::last_words>("lastWords"),
     F<&FrameworkProcess::output_tail>("outputTail"),
-    F<&FrameworkProcess::seen>("seen")}; };
+    F<&FrameworkProcess::seen>("seen"),
+    F<&FrameworkProcess::nccl_log>("ncclLog"),
+    F<&FrameworkProcess::nccl_log_digest>("ncclLogDigest")}; };
 template <> struct FieldsOf<FrameworkExperiment> { static constexpr Field kFields[] = {
     F<&FrameworkExperiment::python>("python"),
     F<&FrameworkExperiment::engine>("engine"),

@@ -5,6 +5,7 @@
 #include "checks/check.h"
 #include "checks/fsdp_framework_runs.h"
 #include "tests/checks/fsdp_run.h"
+#include "tests/checks/nccl_run.h"
 #include "tests/checks/rank_run.h"
 
 namespace dlc {
@@ -17,6 +18,7 @@ using testing::One;
 constexpr const char* kRuns = "fsdp-framework/runs";
 constexpr const char* kLosses = "fsdp-framework/losses";
 constexpr const char* kFinite = "fsdp-framework/finite";
+constexpr const char* kTransport = "fsdp-framework/transport";
 constexpr const char* kSpeed = "fsdp-framework/steps-per-second";
 constexpr const char* kCheckpoint = "fsdp-framework/checkpoint";
 constexpr const char* kAll[] = {kRuns, kLosses, kFinite, kSpeed, kCheckpoint};
@@ -125,11 +127,12 @@ Verdict VerdictOf(const Observations& o, const char* rule, const Policy& p = Tor
 
 TEST_CASE("fsdp-framework: all that is right passes") {
   const auto findings = Framework(GoodFramework());
-  CHECK(findings.size() == 5);
+  CHECK(findings.size() == 6);
   for (const Finding& finding : findings) {
     CAPTURE(finding.rule);
     CAPTURE(finding.reason.message);
-    CHECK(finding.verdict == Verdict::kPass);
+    CHECK(finding.verdict ==
+          (finding.rule == kTransport ? Verdict::kNotApplicable : Verdict::kPass));
   }
   CHECK(One(findings, kRuns).actual ==
         "3 steps on 2 ranks, float32 over gloo, the model of transformers");
@@ -274,6 +277,39 @@ TEST_CASE("fsdp-framework: what was trained otherwise than the policy asks shows
       CHECK(VerdictOf(o, rule) == Verdict::kUnknown);
     }
   }
+}
+
+/// Trained on GPUs, where EFA is asked for.
+Policy GpuPolicy(const std::string& transport = "EFA_PROVEN") {
+  Policy policy = TorchPolicy();
+  policy.fsdp.training.backend = "cuda";
+  policy.nccl.transport = transport;
+  return policy;
+}
+
+TEST_CASE("fsdp-framework: its own NCCL is held against what NCCL is asked for") {
+  Observations o = GoodFramework();
+  CHECK(VerdictOf(o, kTransport) == Verdict::kNotApplicable);
+  for (int rank = 0; rank < 2; ++rank) {
+    ProcessAt(o, rank).nccl_log = testing::EfaLog(rank, 2);
+  }
+  const Finding efa = One(Framework(o, GpuPolicy()), kTransport);
+  CHECK(efa.verdict == Verdict::kPass);
+  CHECK(efa.actual.find("EFA_LOGGED") != std::string::npos);
+
+  ProcessAt(o, 1).nccl_log = testing::SocketLog(1, 2);
+  const Finding socket = One(Framework(o, GpuPolicy()), kTransport);
+  CHECK(socket.verdict == Verdict::kFail);
+  CHECK(socket.reason.message == "rank 1 on pod-1: TCP_PROVEN (8 connections via NET/Socket)");
+  CHECK(VerdictOf(o, kTransport, GpuPolicy("any")) == Verdict::kNotApplicable);
+
+  // A log that is not there, or of another run, shows nothing.
+  ProcessAt(o, 1).nccl_log = Error{ErrorCode::kUnavailable, "NCCL wrote no log", ""};
+  CHECK(VerdictOf(o, kTransport, GpuPolicy()) == Verdict::kUnknown);
+  ProcessAt(o, 1).nccl_log = testing::EfaLog(0, 2);
+  CHECK(VerdictOf(o, kTransport, GpuPolicy()) != Verdict::kPass);
+  ExperimentAt(o, 1).processes.clear();
+  CHECK(VerdictOf(o, kTransport, GpuPolicy()) == Verdict::kUnknown);
 }
 
 TEST_CASE("fsdp-framework: steps that were not told are unknown") {

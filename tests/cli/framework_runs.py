@@ -52,6 +52,7 @@ policy: {{stages: [fsdp], fsdp: {{models: [qwen2-tiny], layouts: [fsdp2], traini
         return found
 
     def of(self, report):
+        self.assertEqual([f["verdict"] for f in report["findings"] if f["rule"] == "fsdp-framework/transport"], ["not_applicable"], "no NCCL on CPUs")
         return {f["rule"].split("/")[1]: f for f in report["findings"] if f["check"] == "fsdp-framework"}
 
     def verdicts(self, findings):

@@ -38,8 +38,11 @@ class FewRanks : public Exchange {
 
 /// The text is the shell's, which takes the place of python: it gets the same arguments.
 FrameworkProcess RunShell(const std::string& program, Exchange& exchange,
-                          std::chrono::milliseconds time = kPlenty) {
-  const FrameworkLaunch launch{"train", "sh", program, {}, {{"RANK", "0"}}};
+                          std::chrono::milliseconds time = kPlenty,
+                          const std::string& device = "cpu") {
+  FrameworkJob job;
+  job.device = device;
+  const FrameworkLaunch launch{"train", "sh", program, job, {{"RANK", "0"}}};
   return RunFramework(launch, exchange, Deadline::After(time), Progress(STDERR_FILENO));
 }
 
@@ -99,6 +102,22 @@ TEST_CASE("framework: a result is strict JSON of known keys") {
   CHECK(process.how == "finished");
   CHECK(process.seen.error().message.starts_with(
       "the framework's program gave a result that cannot be read: "));
+}
+
+TEST_CASE("framework: what its NCCL logs is kept, however it ends") {
+  FewRanks ranks(1);
+  const auto process = RunShell(
+      R"(echo "pod:7:7 [0] NCCL INFO Using network Socket" >>$NCCL_DEBUG_FILE
+         test $NCCL_DEBUG = INFO || exit 0; exit 3)",
+      ranks, kPlenty, "cuda");
+  CHECK(process.exit_code == 3);
+  REQUIRE(process.nccl_log.seen());
+  CHECK(process.nccl_log.value().networks == std::vector<std::string>{"Socket"});
+  CHECK_FALSE(process.nccl_log_digest.hex.empty());
+  const auto silent = RunShell("exit 0", ranks, kPlenty, "cuda");
+  REQUIRE(silent.nccl_log.failed());
+  CHECK(silent.nccl_log.error().message == "NCCL wrote no log");
+  CHECK(RunShell("exit 0", ranks).nccl_log.not_looked_at());
 }
 
 TEST_CASE("framework: what cannot be done is named") {

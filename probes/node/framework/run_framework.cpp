@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "probes/node/nccl/nccl_surroundings.h"
 #include "probes/node/unique_fd.h"
 #include "probes/observations/ranks_json.h"
 
@@ -110,9 +111,16 @@ std::vector<std::string> LinesOf(const std::string& text) {
 }
 
 /// In the child; returns only when there is no such program.
-Error Execute(const FrameworkLaunch& launch, int program, int result, int output) {
+Error Execute(const FrameworkLaunch& launch, int program, int result, int output,
+              const NcclLogCapture* log) {
   for (const auto& [name, value] : launch.environment) {
     setenv(name.c_str(), value.c_str(), 1);
+  }
+  if (log != nullptr) {
+    for (const NcclSetting& one : log->Settings()) {
+      setenv(one.name.c_str(), one.value.c_str(), 1);
+    }
+    fcntl(log->Descriptor(), F_SETFD, 0);
   }
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
@@ -197,6 +205,19 @@ void Explain(const Watcher& watcher, FrameworkProcess& process) {
   process.seen = std::move(error);
 }
 
+/// What its NCCL wrote, however it ended.
+void ReadNcclLog(const std::optional<Result<NcclLogCapture>>& log, FrameworkProcess& process) {
+  if (!log) {
+    process.nccl_log = NotLookedAt{"it was to train on the CPU, without NCCL", ""};
+  } else if (!*log) {
+    process.nccl_log = log->error();
+  } else {
+    auto seen = (*log)->Read();
+    process.nccl_log = std::move(seen.log);
+    process.nccl_log_digest = seen.digest;
+  }
+}
+
 }  // namespace
 
 std::string LastWords(const std::vector<std::string>& lines) {
@@ -228,9 +249,14 @@ FrameworkProcess RunFramework(const FrameworkLaunch& launch, Exchange& exchange,
     process.seen = !program ? program.error() : !output ? output.error() : stop.error();
     return process;
   }
+  std::optional<Result<NcclLogCapture>> log;
+  if (launch.job.device == "cuda") {
+    log = NcclLogCapture::ForChild();
+  }
   Watcher watcher(output->read.get(), stop->write.get(), exchange);
   const auto body = [&](const Progress& frames) -> Result<std::string> {
-    return Execute(launch, program->get(), frames.fd(), output->write.get());
+    return Execute(launch, program->get(), frames.fd(), output->write.get(),
+                   log && *log ? &**log : nullptr);
   };
   const auto on_progress = [&](const std::string& line) {
     progress.Say(launch.name + ": " + line);
@@ -240,6 +266,7 @@ FrameworkProcess RunFramework(const FrameworkLaunch& launch, Exchange& exchange,
   watcher.End();
   Adopt(report, process);
   Explain(watcher, process);
+  ReadNcclLog(log, process);
   if (!process.seen.seen() && process.how != "stopped") {
     exchange.TellStopped(process.seen.error().message, Deadline::After(kTell));
   }

@@ -56,15 +56,21 @@ void AddSetting(std::string_view line, const std::string& source, std::set<std::
 
 }  // namespace
 
-Result<NcclLogCapture> NcclLogCapture::Start() {
+Result<NcclLogCapture> NcclLogCapture::ForChild() {
   // Without MFD_CLOEXEC nothing would keep it out of programs that a plugin starts; NCCL opens it
   // by its name under /proc, which works all the same.
   UniqueFd file(memfd_create("nccl-log", MFD_CLOEXEC));
   if (!file) {
     return Error{ErrorCode::kUnavailable, "cannot make a file in memory for the log of NCCL", ""};
   }
-  NcclLogCapture capture(std::move(file));
-  SetNcclSettings(capture.Settings());
+  return NcclLogCapture(std::move(file));
+}
+
+Result<NcclLogCapture> NcclLogCapture::Start() {
+  auto capture = ForChild();
+  if (capture) {
+    SetNcclSettings(capture->Settings());
+  }
   return capture;
 }
 

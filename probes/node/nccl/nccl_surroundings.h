@@ -17,6 +17,9 @@ class NcclLogCapture {
   /// Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE for the process. Before NCCL is loaded,
   /// and before there is a second thread.
   static Result<NcclLogCapture> Start();
+  /// Sets nothing: for a child that keeps Descriptor() open, under the same number, and has
+  /// Settings().
+  static Result<NcclLogCapture> ForChild();
 
   struct Seen {
     Observed<NcclLog> log;
@@ -26,8 +29,9 @@ class NcclLogCapture {
   Seen Read() const;
   /// Copies the raw log to a new file: one that is there already is an error.
   Result<void> Keep(const std::string& path) const;
-  /// What Start has set.
+  /// What Start has set, or a child is to have.
   std::vector<NcclSetting> Settings() const;
+  int Descriptor() const { return file_.get(); }
 
  private:
   explicit NcclLogCapture(UniqueFd file) : file_(std::move(file)) {}
