@@ -136,6 +136,7 @@ void AddLossDifference(const std::string& rank, int first_step, const std::vecto
 
 std::vector<double> LossesOf(const std::vector<FrameworkStep>& steps) {
   std::vector<double> losses;
+  losses.reserve(steps.size());
   for (const FrameworkStep& step : steps) {
     losses.push_back(step.loss);
   }

@@ -261,11 +261,15 @@ void JudgeTrainingBytes(TrainingContext& context) {
   }
 }
 
-void JudgeTrainingVerifier(TrainingContext& context) {
-  const Subject subject{"run", "the comparison"};
-  std::vector<std::string> missed;
-  std::vector<std::string> absent;
+/// What the run of whole numbers planted, of all ranks.
+struct PlantedControls {
+  std::vector<std::string> missed;  ///< by some rank
+  std::vector<std::string> absent;  ///< on every rank, though it could have been planted
   std::int64_t planted = 0;
+};
+
+PlantedControls ControlsOf(const TrainingContext& context) {
+  PlantedControls all;
   for (const std::string_view name : kControls) {
     bool seen = false;
     bool caught = true;
@@ -278,32 +282,38 @@ void JudgeTrainingVerifier(TrainingContext& context) {
         }
       }
     }
-    planted += seen ? 1 : 0;
+    all.planted += seen ? 1 : 0;
     if (!caught) {
-      missed.emplace_back(name);
+      all.missed.emplace_back(name);
     } else if (!seen && (context.run.size > 1 || name != kControls[0])) {
-      absent.emplace_back(name);
+      all.absent.emplace_back(name);
     }
   }
-  if (missed.empty() && context.exact.unseen) {
+  return all;
+}
+
+void JudgeTrainingVerifier(TrainingContext& context) {
+  const Subject subject{"run", "the comparison"};
+  const PlantedControls controls = ControlsOf(context);
+  if (controls.missed.empty() && context.exact.unseen) {
     context.judge.Unseen(kTrainingVerifier, subject, "what is planted", *context.exact.unseen);
     return;
   }
-  if (missed.empty() && !absent.empty()) {
+  if (controls.missed.empty() && !controls.absent.empty()) {
     context.judge.Unknown(kTrainingVerifier, subject,
-                          {"not-looked-at", "not planted: " + NameSome(absent), ""});
+                          {"not-looked-at", "not planted: " + NameSome(controls.absent), ""});
     return;
   }
   Finding& finding = context.judge.Decide(
       kTrainingVerifier, subject,
-      {{"planted faults that were not found", Op::kSubset, std::vector<std::string>{}, missed, "",
-        kSource},
-       {"kinds of faults planted", Op::kGe, std::int64_t{1}, planted, "", kSource}});
+      {{"planted faults that were not found", Op::kSubset, std::vector<std::string>{},
+        controls.missed, "", kSource},
+       {"kinds of faults planted", Op::kGe, std::int64_t{1}, controls.planted, "", kSource}});
   if (finding.verdict == Verdict::kFail) {
-    finding.reason.message = "it did not find " + NameSome(missed);
+    finding.reason.message = "it did not find " + NameSome(controls.missed);
   } else if (finding.verdict == Verdict::kPass) {
     finding.expected = "all that is planted is found";
-    finding.actual = Count(static_cast<std::size_t>(planted), "kind") + " of faults were";
+    finding.actual = Count(static_cast<std::size_t>(controls.planted), "kind") + " of faults were";
   }
 }
 

@@ -66,6 +66,25 @@ std::optional<Observed<FsdpTrainingExperiment>> WhyNotAsAsked(
   return std::nullopt;
 }
 
+std::string DifferenceText(const FsdpComparison& one) {
+  const std::string where = one.worst.empty() ? "" : " of " + one.worst;
+  if (one.not_finite > 0) {
+    return std::to_string(one.not_finite) + " " + one.what + where + " are not finite";
+  }
+  if (one.what == "padding") {
+    return "padding-leak: " + std::to_string(one.different) +
+           " elements that fill the shards are not 0";
+  }
+  if (one.what == "gathered") {
+    return "stale-gather: what was gathered" + where + " is not what its owners have";
+  }
+  if (one.bound == 0) {
+    return std::to_string(one.different) + " of " + std::to_string(one.elements) + " " + one.what +
+           where + " are other bits";
+  }
+  return one.what + where + " are off by " + Short(one.error) + ", allowed " + Short(one.bound);
+}
+
 }  // namespace
 
 const FsdpTrainingRun* FsdpRunRow::Any() const {
@@ -98,33 +117,12 @@ bool BeyondBound(const FsdpComparison& comparison) {
 
 std::string FsdpComparisonText(const RankRun& run, int rank, const FsdpTrainingRun& seen,
                                const std::vector<FsdpComparison>& comparisons) {
-  for (const FsdpComparison& one : comparisons) {
-    if (!BeyondBound(one)) {
-      continue;
-    }
-    const std::string who = RankNames(run, {rank}) + ": ";
-    if (!seen.explanation.empty()) {
-      return who + seen.explanation;
-    }
-    const std::string where = one.worst.empty() ? "" : " of " + one.worst;
-    if (one.not_finite > 0) {
-      return who + std::to_string(one.not_finite) + " " + one.what + where + " are not finite";
-    }
-    if (one.what == "padding") {
-      return who + "padding-leak: " + std::to_string(one.different) +
-             " elements that fill the shards are not 0";
-    }
-    if (one.what == "gathered") {
-      return who + "stale-gather: what was gathered" + where + " is not what its owners have";
-    }
-    if (one.bound == 0) {
-      return who + std::to_string(one.different) + " of " + std::to_string(one.elements) + " " +
-             one.what + where + " are other bits";
-    }
-    return who + one.what + where + " are off by " + Short(one.error) + ", allowed " +
-           Short(one.bound);
+  const auto one = std::find_if(comparisons.begin(), comparisons.end(), BeyondBound);
+  if (one == comparisons.end()) {
+    return "";
   }
-  return "";
+  return RankNames(run, {rank}) + ": " +
+         (seen.explanation.empty() ? DifferenceText(*one) : seen.explanation);
 }
 
 std::string FsdpStepText(const FsdpRunRow& row) {

@@ -9,6 +9,7 @@ namespace {
 
 /// Larger than any storage, and a double holds it exactly.
 constexpr std::int64_t kMostStorageBytes = 1'000'000'000'000'000'000;
+constexpr double kMostStorageRate = 1e18;
 constexpr double kMostVisibleSeconds = 3600;
 constexpr double kMostSaveSeconds = 86'400;
 constexpr std::int64_t kLeastTestBytes = std::int64_t{4} << 20;
@@ -25,9 +26,9 @@ Result<void> ReadStoragePolicy(const std::string& file, const DocNode& node,
   map.Whole("minFreeBytes", storage.min_free_bytes, 0, kMostStorageBytes);
   map.Whole("minFreeInodes", storage.min_free_inodes, 0, kMostStorageBytes);
   map.Double("visibleWithinSeconds", storage.visible_within_seconds, 0, kMostVisibleSeconds);
-  map.Double("minWriteBytesPerSecond", storage.min_write_bytes_per_second, 0, kMostStorageBytes);
+  map.Double("minWriteBytesPerSecond", storage.min_write_bytes_per_second, 0, kMostStorageRate);
   map.Double("minColdReadBytesPerSecond", storage.min_cold_read_bytes_per_second, 0,
-             kMostStorageBytes);
+             kMostStorageRate);
   map.Whole("parameters", storage.parameters, 1, kMostParameters);
   ReadPolicyWords(map, "predict", CheckpointPresetNames(), storage.predict);
   map.Whole("maxBytesPerRank", storage.max_bytes_per_rank, kLeastTestBytes, kMostTestBytes);
@@ -39,7 +40,7 @@ Result<void> ReadStoragePolicy(const std::string& file, const DocNode& node,
   }
   map.Int("metadataFiles", storage.metadata_files, 0, kMostSmallFiles);
   map.Double("minMetadataOperationsPerSecond", storage.min_metadata_operations_per_second, 0,
-             kMostStorageBytes);
+             kMostStorageRate);
   map.Each("minMetadataOperationsPerSecond", [&](const DocNode& demand) -> Result<void> {
     if (storage.min_metadata_operations_per_second > 0 && storage.metadata_files == 0) {
       return map.At(demand,
