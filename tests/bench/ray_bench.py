@@ -62,7 +62,8 @@ def run(program, config, relay, out):
     """Prints one line."""
     relay.seen.clear()
     started = time.monotonic()
-    process = subprocess.Popen([program, "cluster", "-c", config, "--no-sign", "--out", out, "-v"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "cluster", "-c", config, "--no-sign", "--out", out, "-v"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     first = None
     said = []
     for line in process.stderr:

@@ -29,7 +29,8 @@ class Proxied(Cluster, Behind):
         cls.host = own_address()
         super().setUpClass()
         cls.start(cls.head.port)
-        printed = subprocess.run([DLC_CHECK, "manifest", "rbac", "-n", NAMESPACE, "--only", "fsdp,checkpoint", "--ranks"], capture_output=True, text=True, check=True)
+        printed = subprocess.run([DLC_CHECK, "manifest", "rbac", "-n", NAMESPACE, "--only", "fsdp,checkpoint", "--ranks"],
+                                 capture_output=True, text=True, check=True)
         cls.made = cls.server.apply(printed.stdout)
         cls.rules = [(path, role, rule) for path, role in cls.made for rule in role.get("rules", [])]
         for _, role, rule in cls.rules:
@@ -47,7 +48,8 @@ class Proxied(Cluster, Behind):
 
     def start_run(self, command):
         arguments = self.command(command, self.config())
-        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.dir)
+        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.env, cwd=self.dir)
         self.addCleanup(process.kill)
         return process
 
@@ -58,7 +60,8 @@ class Proxied(Cluster, Behind):
         self.fail(f"dlc-check ended before it said '{text}'")
 
     def uploads(self):
-        return [event["responseStatus"]["code"] for event in self.server.asked(ACCOUNT) if event["verb"] == "update" and PACKAGE.search(event["requestURI"])]
+        return [event["responseStatus"]["code"] for event in self.server.asked(ACCOUNT)
+                if event["verb"] == "update" and PACKAGE.search(event["requestURI"])]
 
 
 class Open(Proxied):

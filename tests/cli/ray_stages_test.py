@@ -21,7 +21,7 @@ import time
 import unittest
 
 import nodes
-from harness import DLC_CHECK, EXAMPLE, FAILED, NOT_TRUSTWORTHY, OK
+from harness import DLC_CHECK, FAILED, NOT_TRUSTWORTHY, OK
 from ray_ranks_test import LEASE, PATIENCE, SKIPPED, Cluster, ForClass, real_ray
 
 FAKE_GPUS, FAKE_NCCL = (pathlib.Path(os.environ[name]) for name in ("DLC_FAKE_GPU_DIR", "DLC_FAKE_NCCL_DIR"))
@@ -107,7 +107,8 @@ class Stages(Cluster):
         cluster = cluster.replace('rayVersion: "2.58.0"', f'rayVersion: "{ray}"').replace('num-gpus: "4"', f'num-gpus: "{GPUS}"')
         cluster = cluster.replace('nvidia.com/gpu: "4"', f'nvidia.com/gpu: "{GPUS}"').replace(', vpc.amazonaws.com/efa: "1"', "")
         self.write("example/raycluster.yaml", cluster)
-        self.write("example/pod-versions.yaml", "".join(f"- {{pod: {pod}, ray: {ray}, python: {python}, efaInstaller: 1.49.0}}\n" for pod in self.addresses))
+        versions = f"ray: {ray}, python: {python}, efaInstaller: 1.49.0"
+        self.write("example/pod-versions.yaml", "".join(f"- {{pod: {pod}, {versions}}}\n" for pod in self.addresses))
         digest = re.search(r"digest: (sha256:\w+)", (copy / "policy.yaml").read_text())[1]
         return self.write("example/stages.yaml", f"""apiVersion: dlc-check/v1
 kind: Config
@@ -155,8 +156,8 @@ policy:
         table = {}
         for finding in report["findings"]:
             table.setdefault(finding["rule"], []).append(finding)
-        told = [f"{f['verdict']} ({f['severity']}) {f['rule']} {f['subject']['name']}: {f['reason']['message']}" for some in table.values() for f in some
-                if f["verdict"] in ("fail", "unknown")]
+        told = [f"{f['verdict']} ({f['severity']}) {f['rule']} {f['subject']['name']}: {f['reason']['message']}"
+                for some in table.values() for f in some if f["verdict"] in ("fail", "unknown")]
         self.assertEqual(done.returncode, expect, "\n".join([*told, done.stderr[-3000:]]))
         self.seen = json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]
         self.assert_clean()
@@ -174,8 +175,9 @@ class All(Stages):
         self.assertIn(("ray-version/spec-matches-image", "fail", "warn"), self.unwanted(table))
         passed = {rule for rule, some in table.items() if "pass" in {f["verdict"] for f in some}}
         for rule in ("image-digest/pod-runs-accepted-digest", "ray-version/one-running-version", "ray-version/ray-nodes-alive",
-                     "gpu-allocation/ray-advertises-limit", "gpu-allocation/ranks-hold-limit", "gpu-visible/own-gpu", "gpu-visible/visible-devices-list",
-                     "gpu-driver/cuda-starts", "gpu-compute/computes", "gpu-compute/right-product", "fabric-bandwidth/right-data", "nccl-transport/level",
+                     "gpu-allocation/ray-advertises-limit", "gpu-allocation/ranks-hold-limit", "gpu-visible/own-gpu",
+                     "gpu-visible/visible-devices-list", "gpu-driver/cuda-starts", "gpu-compute/computes", "gpu-compute/right-product",
+                     "fabric-bandwidth/right-data", "nccl-transport/level",
                      "nccl-collectives/right-results", "nccl-collectives/completes", "fsdp-layout/right-elements", "fsdp-training/unsharded-model",
                      "storage-shared/files-visible", "storage-speed/transfers-complete", "checkpoint-reload/same-state", "checkpoint-resume/state"):
             self.assertIn(rule, passed)
@@ -226,9 +228,10 @@ class All(Stages):
     def test_a_fault_in_each_stage_is_found_at_its_rank(self):
         """GPUs and NCCL are the fakes."""
         self.use_fakes()
-        faults = (("gpu-compute", "flip-bit"), ("fabric-pairs", "flip-bit"), ("nccl-float32", "flip-bit"), ("fsdp-layout", "flip-bit"), ("checkpoint-load", "flip-bit"))
-        table, _ = self.stages(FAILED, ", plantedFaults: [" + ", ".join(f"{{rank: 3, step: {step}, kind: {kind}}}" for step, kind in faults) + "]")
-        for rule in ("gpu-compute/right-memory", "fabric-bandwidth/right-data", "nccl-collectives/right-results", "fsdp-layout/right-elements", "checkpoint-reload/same-state"):
+        steps = {"gpu-compute": "gpu-compute/right-memory", "fabric-pairs": "fabric-bandwidth/right-data", "nccl-float32": "nccl-collectives/right-results",
+                 "fsdp-layout": "fsdp-layout/right-elements", "checkpoint-load": "checkpoint-reload/same-state"}
+        table, _ = self.stages(FAILED, ", plantedFaults: [" + ", ".join(f"{{rank: 3, step: {step}, kind: flip-bit}}" for step in steps) + "]")
+        for rule in steps.values():
             failed = [f for f in table[rule] if f["verdict"] == "fail"]
             self.assertTrue(failed, rule)
             self.assertIn("rank 3", " ".join([f["subject"]["name"] + f["reason"]["message"] for f in failed]), rule)
