@@ -14,7 +14,7 @@ import unittest
 import kube_server
 from harness import EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE
 from kube_faults_test import MEGABYTE, KubeCase
-from kube_server import NAMESPACE, KubeServer
+from kube_server import NAMESPACE, RBAC, KubeServer
 
 RAY = "/apis/ray.io/v1/namespaces"
 SERVER = None
