@@ -92,6 +92,10 @@ void JudgeGiven(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
 /// Held against CUDA itself, so that it needs no NVML.
 void JudgeList(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
   const CudaVisibleDevices& visible = node.cuda_visible_devices;
+  if (visible.problem.empty() && !node.cuda.gpus.seen()) {
+    judge.Unseen(kList, rank.RankSubject(), "the GPUs that CUDA shows", node.cuda.gpus);
+    return;  // its numbers may name anything
+  }
   std::vector<Assertion> assertions = {
       {"problem of CUDA_VISIBLE_DEVICES", Op::kAbsent, std::monostate{},
        visible.problem.empty() ? AssertedValue{} : AssertedValue{visible.problem}, "",

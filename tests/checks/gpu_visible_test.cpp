@@ -133,6 +133,19 @@ TEST_CASE("gpu-visible: a list with a bad entry fails with its text") {
   CHECK(Only(o, "visible-devices-list").verdict == Verdict::kFail);
 }
 
+TEST_CASE("gpu-visible: a list is not held to name GPUs where CUDA could not be asked") {
+  Observations o = GoodGpuRun(1, 2);
+  TakeAllAway(GpuNodeAt(o, 0));
+  CudaVisibleDevices& visible = GpuNodeAt(o, 0).cuda_visible_devices;
+  // As Ray sets it, of GPUs that it was only told of.
+  visible = {{true, "0,1"}, {{"0", ""}, {"1", ""}}, std::nullopt, ""};
+  CHECK(Only(o, "visible-devices-list").verdict == Verdict::kUnknown);
+  visible = {};
+  CHECK(Only(o, "visible-devices-list").verdict == Verdict::kUnknown);
+  visible = {{true, ""}, {}, 0, "every device is hidden"};
+  CHECK(Only(o, "visible-devices-list").verdict == Verdict::kFail);
+}
+
 TEST_CASE("gpu-visible: a repeated entry is a process that is shown nothing, not a broken driver") {
   Observations o = GoodGpuRun(1);
   GpuNodeAt(o, 0).cuda_visible_devices = {{true, "0,0"}, {{"0", ""}, {"0", "repeats"}}, 0, "twice"};

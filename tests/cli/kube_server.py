@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import socket
@@ -20,6 +21,8 @@ import time
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 TESTDATA = pathlib.Path(__file__).resolve().parents[1] / "testdata"
 NAMESPACE = "ray-train"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"], "rules": [{"level": "Metadata"}]}
 
 
 def available():
@@ -66,13 +69,15 @@ class KubeServer:
         subprocess.run(["openssl", "genrsa", "-out", str(self.dir / "sa.key"), "2048"], check=True, capture_output=True)
         lines = [f'{token},{user},{number},"{",".join(groups)}"' for number, (user, (token, groups)) in enumerate(self.tokens.items())]
         (self.dir / "tokens.csv").write_text("\n".join(lines) + "\n")
+        (self.dir / "audit.json").write_text(json.dumps(AUDIT))
         self.spawn("etcd", "--data-dir", self.dir / "etcd", "--listen-client-urls", f"http://127.0.0.1:{etcd}", "--advertise-client-urls", f"http://127.0.0.1:{etcd}",
                    "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync")
         self.spawn("kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
                    f"--secure-port={self.port}", "--insecure-port=0", f"--tls-cert-file={self.ca}", f"--tls-private-key-file={self.key}",
                    f"--service-account-key-file={self.dir / 'sa.key'}", f"--service-account-signing-key-file={self.dir / 'sa.key'}",
                    "--service-account-issuer=https://kubernetes.default.svc", f"--token-auth-file={self.dir / 'tokens.csv'}", "--authorization-mode=RBAC",
-                   "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount", f"--cert-dir={self.dir / 'certs'}")
+                   "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount", f"--cert-dir={self.dir / 'certs'}",
+                   f"--audit-policy-file={self.dir / 'audit.json'}", f"--audit-log-path={self.dir / 'audit.log'}")
         self.await_ready()
         for crd in json.loads((TESTDATA / "kubernetes" / "crds.json").read_text()):
             self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
@@ -158,6 +163,40 @@ class KubeServer:
         """`things`: (path, body, status), in parallel."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda thing: self.create(*thing), things))
+
+    def asked(self, user):
+        """The server's own record of that user's requests, of those that it has answered."""
+        with open(self.dir / "audit.log") as lines:
+            return [event for event in map(json.loads, lines) if event["user"]["username"] == user]
+
+    def apply(self, text, namespace=NAMESPACE):
+        """Creates what `manifest rbac` printed: a list of (path, object)."""
+        made = []
+        for document in text.split("\n---\n"):
+            kind = re.search(r"^kind: (\w+)$", document, re.M).group(1)
+            path = {"ServiceAccount": f"/api/v1/namespaces/{namespace}/serviceaccounts", "Role": f"{RBAC}/namespaces/{namespace}/roles",
+                    "RoleBinding": f"{RBAC}/namespaces/{namespace}/rolebindings", "ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}[kind]
+            made.append((path, self.create(path, document.encode(), content_type="application/yaml")))
+        return made
+
+    def account_token(self, name, namespace=NAMESPACE):
+        code, made = self.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+                                  {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
+        if code != 201:
+            raise RuntimeError(f"token of {name}: {code} {made}")
+        return made["status"]["token"]
+
+    def await_right(self, account, rule, namespace, allowed, of=NAMESPACE):
+        """The server's authorizer follows its own watch: ask until it has seen the change."""
+        resource, _, subresource = rule["resources"][0].partition("/")
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                  "spec": {"user": f"system:serviceaccount:{of}:{account}",
+                           "resourceAttributes": {"verb": rule["verbs"][0], "resource": resource, "subresource": subresource, "group": rule["apiGroups"][0], "namespace": namespace}}}
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            if self.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] == allowed:
+                return
+        raise RuntimeError(f"{resource}: the right did not change")
 
     def namespace(self, name=NAMESPACE):
         self.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

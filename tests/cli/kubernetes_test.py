@@ -14,10 +14,9 @@ import unittest
 import kube_server
 from harness import EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE
 from kube_faults_test import MEGABYTE, KubeCase
-from kube_server import NAMESPACE, KubeServer
+from kube_server import NAMESPACE, RBAC, KubeServer
 
 RAY = "/apis/ray.io/v1/namespaces"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SERVER = None
 
 
@@ -98,32 +97,9 @@ class Reads(KubeCase):
 
 class Rights(KubeCase):
     def apply(self, text, namespace=NAMESPACE):
-        made = []
-        for document in text.split("\n---\n"):
-            kind = re.search(r"^kind: (\w+)$", document, re.M).group(1)
-            path = {"ServiceAccount": f"/api/v1/namespaces/{namespace}/serviceaccounts", "Role": f"{RBAC}/namespaces/{namespace}/roles",
-                    "RoleBinding": f"{RBAC}/namespaces/{namespace}/rolebindings", "ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}[kind]
-            made.append((path, SERVER.create(path, document.encode(), content_type="application/yaml")))
+        made = SERVER.apply(text, namespace)
         self.addCleanup(lambda: [SERVER.request("DELETE", f"{path}/{one['metadata']['name']}") for path, one in made])
         return made
-
-    def account_token(self, name, namespace=NAMESPACE):
-        code, made = SERVER.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
-                                    {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}})
-        self.assertEqual(code, 201, made)
-        return made["status"]["token"]
-
-    def await_right(self, account, rule, namespace, allowed, of=NAMESPACE):
-        """The server's authorizer follows its own watch: ask until it has seen the change."""
-        resource, _, subresource = rule["resources"][0].partition("/")
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-                  "spec": {"user": f"system:serviceaccount:{of}:{account}",
-                           "resourceAttributes": {"verb": rule["verbs"][0], "resource": resource, "subresource": subresource, "group": rule["apiGroups"][0], "namespace": namespace}}}
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            if SERVER.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] == allowed:
-                return
-        self.fail(f"{resource}: the right did not change")
 
     def test_a_viewer_without_rights_is_told_each(self):
         report, err, *_ = self.look(SERVER.kubeconfig("viewer"))
@@ -134,7 +110,7 @@ class Rights(KubeCase):
 
     def test_the_printed_rights_are_enough_and_each_is_needed(self):
         made = self.apply(self.run_cli("manifest", "rbac", "--namespace", NAMESPACE, "--only", "image,gpu,nccl", expect=OK).stdout)
-        config = SERVER.kubeconfig("account", token=self.account_token("dlc-check"))
+        config = SERVER.kubeconfig("account", token=SERVER.account_token("dlc-check"))
         where = {"rayclusters": "rayClusters", "pods": "pods", "nodes": "nodes"}
         seen = lambda: {name: self.observation(name)["state"] for name in where.values()}
         ray = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
@@ -143,7 +119,7 @@ class Rights(KubeCase):
         rules = [(path, role, rule) for path, role in made for rule in role.get("rules", []) if rule["apiGroups"] != ["resource.k8s.io"]]
         self.assertEqual(len(rules), 5)
         for _, role, rule in rules:
-            self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True)
+            SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True)
         whole, *_ = self.look(config)
         self.assertEqual(set(seen().values()), {"seen"})
         self.assertEqual(jobs(), "seen")
@@ -155,7 +131,7 @@ class Rights(KubeCase):
                 less = {**role, "rules": [other for other in role["rules"] if other != rule]}
                 less["metadata"] = {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
-                self.await_right("dlc-check", rule, namespace, False)
+                SERVER.await_right("dlc-check", rule, namespace, False)
                 self.look(config)
                 expected = {name: "not_looked_at" if name == where.get(resource) else "seen" for name in where.values()}
                 self.assertEqual(seen(), expected)
@@ -166,7 +142,7 @@ class Rights(KubeCase):
                     self.assertEqual(ray()["version"]["why"]["reason"], f"needs get on services/proxy in namespace {NAMESPACE}")
                 restored = {**less, "rules": role["rules"]}
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", restored)[0], 200)
-                self.await_right("dlc-check", rule, namespace, True)
+                SERVER.await_right("dlc-check", rule, namespace, True)
         self.assertTrue(whole)
 
     def test_the_rights_to_resource_claims_are_needed_where_a_pod_has_some(self):
@@ -197,10 +173,10 @@ class Rights(KubeCase):
         template["containers"][0]["resources"]["claims"] = [{"name": "gpus"}]
         SERVER.create(f"{RAY}/{name}/rayclusters", cluster, {"state": "ready"})
         made = self.apply(self.run_cli("manifest", "rbac", "--namespace", name, "--only", "image,gpu,nccl", expect=OK).stdout, name)
-        config = SERVER.kubeconfig("by-claim", token=self.account_token("dlc-check", name), namespace=name)
+        config = SERVER.kubeconfig("by-claim", token=SERVER.account_token("dlc-check", name), namespace=name)
         rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
         for _, role, rule in rules:
-            self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
+            SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
         states = lambda: {kind: self.observation("dra")[kind]["state"] for kind in ("slices", "claims")}
         # There are no pods, which is a finding.
         self.look(config, expect=FAILED)
@@ -213,13 +189,13 @@ class Rights(KubeCase):
             with self.subTest(rule=rule):
                 less = {**role, "rules": [other for other in role["rules"] if other != rule], "metadata": {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}}
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
-                self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), False, of=name)
+                SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), False, of=name)
                 self.look(config, expect=FAILED)
                 missing = rule["resources"][0].removeprefix("resource")
                 self.assertEqual(states(), {kind: "not_looked_at" if kind == missing else "seen" for kind in ("slices", "claims")})
                 self.assertIn(f"needs list on resource{missing}.resource.k8s.io", self.observation("dra")[missing]["why"]["reason"])
                 self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", {**less, "rules": role["rules"]})[0], 200)
-                self.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
+                SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
 
     def test_fewer_stages_ask_for_fewer_rights(self):
         text = self.run_cli("manifest", "rbac", "--only", "checkpoint", "-n", "other", expect=OK).stdout

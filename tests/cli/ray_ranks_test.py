@@ -58,6 +58,7 @@ class ForClass:
 class Cluster(Case):
     """Two nodes with a GPU each, so it is said."""
     token = None
+    host = "127.0.0.1"  # where the dashboard listens
     patience = 300
 
     @classmethod
@@ -66,7 +67,7 @@ class Cluster(Case):
             raise unittest.SkipTest("this Ray has no tokens")
         case = ForClass(cls)
         cls.nodes = [Node(case, name) for name in ("ray-head", "ray-worker")]
-        cls.head = real_ray.Head(gpus=1, token=cls.token, cpus=2, enter=cls.nodes[0].enter())
+        cls.head = real_ray.Head(gpus=1, token=cls.token, host=cls.host, cpus=2, enter=cls.nodes[0].enter())
         cls.addClassCleanup(cls.head.stop)
         # What is unpacked for a job is each node's own.
         cls.nodes[1].run("mkdir", "-p", cls.head.directory)
@@ -116,13 +117,17 @@ policy:
         groups = [f"placement group {one['state']}" for one in self.state("placement_groups", "CREATED", "PENDING", "RESCHEDULING")
                   if one["name"] != "a-training-run"]
         processes = []
+        session = pathlib.Path(os.readlink(f"{self.head.directory}/t/session_latest")).name
+        home = f"HOME={self.head.directory}".encode()
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 line = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
                 cwd = os.readlink(entry / "cwd")
+                mine = home in (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if "/working_dir_files/dlc-check-" in cwd or ("delete_job" in line and "dlc-check-" in line):
+            # Another Ray of this machine may have its own. A rank's title may be written over its environment.
+            if (f"/{session}/" in cwd and "/working_dir_files/dlc-check-" in cwd) or (mine and "delete_job" in line and "dlc-check-" in line):
                 processes.append(f"{entry.name}: {line[:120]}")
         return jobs + actors + groups + processes + [str(path) for path in self.shared.iterdir()]
 

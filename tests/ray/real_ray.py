@@ -175,15 +175,15 @@ class Head(Started):
 
 
 class Worker(Started):
-    """Another node of that head's cluster."""
+    """Another node of that head's cluster; `more` is what its environment, and that of all that runs on it, has beside the head's."""
 
-    def __init__(self, head, gpus, cpus, enter, node_ip):
+    def __init__(self, head, gpus, cpus, enter, node_ip, more=None):
         super().__init__(head.directory, enter)
         agent, agent_grpc, metrics, runtime_env = free_ports(4)
         try:
             self.start([f"--address={head.gcs}", f"--node-ip-address={node_ip}", f"--dashboard-agent-listen-port={agent}",
                         f"--dashboard-agent-grpc-port={agent_grpc}", f"--metrics-export-port={metrics}", f"--runtime-env-agent-port={runtime_env}",
-                        f"--num-gpus={gpus}", f"--num-cpus={cpus}"], head.environment)
+                        f"--num-gpus={gpus}", f"--num-cpus={cpus}"], head.environment | (more or {}))
         except BaseException:
             self.stop()
             raise

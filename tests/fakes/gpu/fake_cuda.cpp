@@ -1,4 +1,5 @@
-// libcuda.so.1 for nodes that we do not have. Lists GPUs; nothing computes on it.
+// libcuda.so.1 for nodes that we do not have. Lists GPUs; nothing computes on it, but the fake NCCL
+// moves bytes in what nccl/fake_memory.cpp gives it.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -4,9 +4,10 @@
 #include <string>
 
 /// What the fakes of NVML and libcuda pretend, from the variable DLC_FAKE_GPU: "gpus=8;lost=3;...".
-/// Keys: gpus, cuda (how many CUDA shows; as many as gpus), model, mixed (this one is another
-/// model), lost, forbidden, mig, pending, narrow, busy, ecc (indices; -1: none), init (nvmlInit's
-/// code), cuinit (cuInit's code; "hang": never returns).
+/// Keys: gpus, cuda (how many CUDA shows; as many as gpus), first (of the numbers that uuids end
+/// in: GPUs of several nodes differ; 0), model, mixed (this one is another model), lost, forbidden,
+/// mig, pending, narrow, busy, ecc (indices; -1: none), init (nvmlInit's code), cuinit (cuInit's
+/// code; "hang": never returns).
 namespace fake {
 
 inline std::string Setting(const std::string& key, const std::string& otherwise) {
@@ -34,7 +35,8 @@ inline std::string ModelOf(int index) {
 
 /// 16 bytes: those of GPU `index`, or of the slice on it.
 inline unsigned char UuidByte(int index, int byte, bool slice) {
-  return static_cast<unsigned char>(byte == 15 ? index + (slice ? 0x80 : 0) : byte * 16 + byte);
+  return static_cast<unsigned char>(byte == 15 ? Number("first", 0) + index + (slice ? 0x80 : 0)
+                                               : byte * 16 + byte);
 }
 
 inline std::string UuidText(int index, bool slice) {
