@@ -39,12 +39,6 @@ std::string OtherThanAsked(const FrameworkExperiment& seen, const FsdpPolicy& po
   return "";
 }
 
-const FrameworkProcess* ProcessNamed(const FrameworkExperiment& seen, const std::string& name) {
-  const auto it = std::find_if(seen.processes.begin(), seen.processes.end(),
-                               [&](const auto& process) { return process.name == name; });
-  return it == seen.processes.end() ? nullptr : &*it;
-}
-
 /// A program that tells fewer steps than it was asked for has not shown them. Empty: all are there.
 std::string StepsNotTold(const FrameworkExperiment& seen, const std::string& name,
                          const FrameworkRun& run) {
@@ -86,6 +80,13 @@ Unseen WhyUnseen(const RankResult<FrameworkExperiment>& result, const FrameworkE
 
 }  // namespace
 
+const FrameworkProcess* FrameworkProcessNamed(const FrameworkExperiment& seen,
+                                              const std::string& name) {
+  const auto it = std::find_if(seen.processes.begin(), seen.processes.end(),
+                               [&](const auto& process) { return process.name == name; });
+  return it == seen.processes.end() ? nullptr : &*it;
+}
+
 FrameworkRow FrameworkRowOf(const std::vector<RankResult<FrameworkExperiment>>& results,
                             const std::string& name, const FsdpPolicy& policy) {
   FrameworkRow row;
@@ -93,7 +94,8 @@ FrameworkRow FrameworkRowOf(const std::vector<RankResult<FrameworkExperiment>>& 
   std::vector<std::pair<double, std::string>> failed;
   for (const auto& result : results) {
     const FrameworkExperiment* seen = result.seen.get();
-    const FrameworkProcess* process = seen == nullptr ? nullptr : ProcessNamed(*seen, name);
+    const FrameworkProcess* process =
+        seen == nullptr ? nullptr : FrameworkProcessNamed(*seen, name);
     Unseen why = seen == nullptr ? Unseen(result.seen) : WhyUnseen(result, *seen, process, policy);
     const bool known = !why && process != nullptr;
     row.by_rank.push_back(known ? process->seen.get() : nullptr);

@@ -25,6 +25,10 @@ struct FrameworkRow {
   bool whole() const { return failed.empty() && !unseen; }
 };
 
+/// nullptr: there is none. `name`: "train" or "resume".
+const FrameworkProcess* FrameworkProcessNamed(const FrameworkExperiment& seen,
+                                              const std::string& name);
+
 /// `name`: "train" or "resume". What was done with another engine, strategy, backend or model than
 /// the policy's shows nothing. `results` outlives the row.
 FrameworkRow FrameworkRowOf(const std::vector<RankResult<FrameworkExperiment>>& results,

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "checks/fsdp_framework_runs.h"
 #include "checks/nccl_levels.h"
-#include "checks/pod_devices.h"
 #include "checks/transport_demand.h"
 
 namespace dlc {
@@ -16,20 +16,9 @@ Observed<NcclLog> LogOf(const RankResult<FrameworkExperiment>& rank) {
   if (seen == nullptr) {
     return UnseenAs<NcclLog>(rank.seen);
   }
-  const auto train =
-      std::find_if(seen->processes.begin(), seen->processes.end(),
-                   [](const FrameworkProcess& process) { return process.name == "train"; });
-  return train == seen->processes.end()
-             ? NotLookedAt{rank.name + " started no process of the framework", ""}
-             : train->nccl_log;
-}
-
-Observed<NodeFabric> FabricOf(const RankReport& report) {
-  const RankObservations* seen = report.seen.get();
-  if (seen == nullptr || seen->fabric_node.empty()) {
-    return NotLookedAt{"the rank did not look at its node's fabric", ""};
-  }
-  return seen->fabric_node.front().seen;
+  const FrameworkProcess* train = FrameworkProcessNamed(*seen, "train");
+  return train == nullptr ? NotLookedAt{rank.name + " started no process of the framework", ""}
+                          : train->nccl_log;
 }
 
 RankTransport TransportOf(const Policy& policy, const RankRun& run, const std::string& type,
@@ -66,7 +55,7 @@ void JudgeFrameworkTransport(const Observations& observations, const Policy& pol
   for (std::size_t i = 0; i < results.size(); ++i) {
     const RankReport& report = run.ranks[i];
     ranks.push_back(
-        TransportOf(policy, run, TypeOfRank(types, report), results[i], FabricOf(report)));
+        TransportOf(policy, run, TypeOfRank(types, report), results[i], FabricOfRank(report)));
   }
   JudgeLevels(std::move(ranks), subject, judge, kFrameworkTransport);
 }

@@ -61,14 +61,6 @@ struct Context {
   Judge judge;
 };
 
-Observed<NodeFabric> FabricOf(const RankReport& report) {
-  const RankObservations* seen = report.seen.get();
-  if (seen == nullptr || seen->fabric_node.empty()) {
-    return NotLookedAt{"the rank did not look at its node's fabric", ""};
-  }
-  return seen->fabric_node.front().seen;
-}
-
 Observed<NcclLog> LogOf(const RankResult<NcclExperiment>& rank) {
   return rank.seen.seen() ? rank.seen.value().log : UnseenAs<NcclLog>(rank.seen);
 }
@@ -89,7 +81,7 @@ std::vector<RankTransport> TransportsOf(const Context& context, const NcclStep& 
     one.evidence.tcp_sent_bytes = traffic.tcp_sent_bytes;
     one.evidence.loopback_sent_bytes = traffic.loopback_sent_bytes;
     one.evidence.expected = traffic.expected;
-    const Observed<NodeFabric> fabric = FabricOf(context.run.ranks[i]);
+    const Observed<NodeFabric> fabric = FabricOfRank(context.run.ranks[i]);
     one.demand = DemandOf(context.policy, one.type, fabric);
     one.usable_devices =
         fabric.seen() ? std::optional(UsableEfaDevices(fabric.value())) : std::nullopt;

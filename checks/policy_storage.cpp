@@ -9,7 +9,7 @@ namespace {
 
 /// Larger than any storage, and a double holds it exactly.
 constexpr std::int64_t kMostStorageBytes = 1'000'000'000'000'000'000;
-constexpr double kMostStorageRate = 1e18;
+constexpr auto kMostStorageRate = static_cast<double>(kMostStorageBytes);
 constexpr double kMostVisibleSeconds = 3600;
 constexpr double kMostSaveSeconds = 86'400;
 constexpr std::int64_t kLeastTestBytes = std::int64_t{4} << 20;

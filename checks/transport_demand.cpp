@@ -121,4 +121,12 @@ std::string TypeOfRank(const std::map<std::string, std::string>& types_of_pods,
   return type == types_of_pods.end() ? "" : type->second;
 }
 
+Observed<NodeFabric> FabricOfRank(const RankReport& report) {
+  const RankObservations* seen = report.seen.get();
+  if (seen == nullptr || seen->fabric_node.empty()) {
+    return NotLookedAt{"the rank did not look at its node's fabric", ""};
+  }
+  return seen->fabric_node.front().seen;
+}
+
 }  // namespace dlc

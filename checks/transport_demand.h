@@ -38,4 +38,7 @@ std::map<std::string, std::string> InstanceTypesOfPods(const ClusterFacts& facts
 std::string TypeOfRank(const std::map<std::string, std::string>& types_of_pods,
                        const RankReport& report);
 
+/// What the rank's pod holds, by its step fabric-node.
+Observed<NodeFabric> FabricOfRank(const RankReport& report);
+
 }  // namespace dlc
