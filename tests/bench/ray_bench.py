@@ -8,54 +8,16 @@ dlc-check sends to the dashboard goes through a relay that counts it. Of the run
 not have it. --stripped: after those, as many with a dlc-probe that `strip` has taken symbols and debug information from.
 """
 import argparse
-import http.client
-import http.server
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 MIB = 1 << 20
-
-
-class Relay:
-    """Counts what passes: (monotonic clock at its beginning, method, path, bytes of the body, seconds until it is answered)."""
-
-    def __init__(self, port):
-        self.seen = seen = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def relay(self):
-                began = time.monotonic()
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                there = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-                there.request(self.command, self.path, body or None, {name: self.headers[name] for name in ("Content-Type",) if name in self.headers})
-                answer = there.getresponse()
-                data = answer.read()
-                there.close()
-                seen.append((began, self.command, self.path, len(body), time.monotonic() - began))
-                self.send_response(answer.status)
-                self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_PUT = do_POST = do_DELETE = relay
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
 def run(program, config, relay, out):
@@ -93,8 +55,8 @@ def main():
 
     class Bench(ray_ranks_test.Cluster):
         def test_bench(self):
-            relay = Relay(self.head.port)
-            self.addCleanup(relay.server.shutdown)
+            relay = ray_ranks_test.Relay(self.head.port)
+            self.addCleanup(relay.close)
             config = self.config("stages: [fsdp]", address=relay.address)
             print("Ray", ray_ranks_test.real_ray.ray_version(), "load", os.getloadavg()[0], "of", os.cpu_count(), "CPUs")
             for stripped in [False, True][:1 + options.stripped]:

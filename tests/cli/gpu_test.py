@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, OK, ROOT, Case
+from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, OK, ROOT, Case, check_in
 
 FAKES = pathlib.Path(os.environ["DLC_FAKE_GPU_DIR"])
 HEAD = "apiVersion: dlc-check/v1\nkind: Config\n"
@@ -23,15 +23,8 @@ def unwanted(table, severity="required"):
 class Gpu(Case):
     def setUp(self):
         super().setUp()
-        # dlc-check takes the dlc-probe beside it: here the one with the twin.
-        programs = self.dir / "bin"
-        programs.mkdir()
-        try:
-            os.link(DLC_CHECK, programs / "dlc-check")
-        except OSError:
-            shutil.copy(DLC_CHECK, programs / "dlc-check")
-        (programs / "dlc-probe").symlink_to(FAKES / "bin" / "dlc-probe")
-        self.program = programs / "dlc-check"
+        self.program = check_in(self.dir / "bin")
+        self.program.with_name("dlc-probe").symlink_to(FAKES / "bin" / "dlc-probe")  # the one with the twin
 
     def node(self, gpus, driver="580.95.05"):
         """A root directory with the device files and the kernel module of a node."""

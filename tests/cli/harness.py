@@ -32,6 +32,17 @@ def clean_environment(**extra):
     return env
 
 
+def check_in(directory):
+    """dlc-check in a new directory, for it takes the dlc-probe beside it: another may stand there."""
+    directory.mkdir()
+    check = directory / "dlc-check"
+    try:
+        os.link(DLC_CHECK, check)
+    except OSError:  # another file system
+        shutil.copy(DLC_CHECK, check)
+    return check
+
+
 class Case(unittest.TestCase):
     maxDiff = 4000
     patience = 120  # seconds for one command; one that needs them has failed

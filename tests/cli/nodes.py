@@ -6,11 +6,10 @@ run says of several machines is said of the namespaces. With a node end its moun
 import ctypes
 import os
 import pathlib
-import shutil
 import subprocess
 import uuid
 
-from harness import BIN
+from harness import BIN, check_in
 
 RENDEZVOUS_PORT = 29500  # of rank 0's node, whose network is its own
 DEATH_SIGNAL, SIGKILL = 1, 9  # prctl(2)
@@ -101,12 +100,7 @@ class Programs:
     def __init__(self, directory, nodes, rendezvous=None):
         """`rendezvous`: the address of the first node, where they do not share a network."""
         self.nodes = nodes
-        directory.mkdir()
-        self.check = directory / "dlc-check"
-        try:
-            os.link(BIN / "dlc-check", self.check)
-        except OSError:  # another file system
-            shutil.copy(BIN / "dlc-check", self.check)
+        self.check = check_in(directory)
         lines = ["#!/bin/sh"]
         if rendezvous:
             # Not the launcher's listener: that is on its own loopback.

@@ -46,19 +46,6 @@ class Proxied(Cluster, Behind):
     def command(self, command, config, *more):
         return super().command(command, config, "--kubeconfig", self.kubeconfig, *more)
 
-    def start_run(self, command):
-        arguments = self.command(command, self.config())
-        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.env, cwd=self.dir)
-        self.addCleanup(process.kill)
-        return process
-
-    def read_until(self, process, text):
-        for line in process.stderr:
-            if text in line:
-                return
-        self.fail(f"dlc-check ended before it said '{text}'")
-
     def uploads(self):
         return [event["responseStatus"]["code"] for event in self.server.asked(ACCOUNT)
                 if event["verb"] == "update" and PACKAGE.search(event["requestURI"])]
@@ -107,7 +94,7 @@ class Open(Proxied):
         self.assertEqual(asked, len(VERBS))
 
     def test_a_client_that_is_killed_leaves_nothing(self):
-        process = self.start_run("checkpoint")
+        process, _ = self.start_run("checkpoint", self.config())
         self.read_until(process, "step-started storage-speed")
         process.kill()
         process.communicate()
@@ -115,7 +102,7 @@ class Open(Proxied):
         self.assert_clean(within=LEASE + 60)
 
     def test_an_interruption_stops_the_ranks(self):
-        process = self.start_run("fsdp")
+        process, _ = self.start_run("fsdp", self.config())
         self.read_until(process, "step-started fsdp-layout")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)

@@ -2,8 +2,6 @@
 DLC_RAY_PYTHON names a python that can import ray[default] (tests/ray/install.sh makes one) and nodes may be made (see nodes.py);
 else ctest skips it.
 """
-import http.client
-import http.server
 import json
 import os
 import pathlib
@@ -23,6 +21,7 @@ from nodes import Node, may_make_nodes
 
 sys.path.insert(0, str(ROOT / "tests" / "ray"))
 import real_ray  # noqa: E402
+from relay import Relay  # noqa: E402
 
 SKIPPED = 77
 LEASE = 5
@@ -144,6 +143,19 @@ policy:
         self.assertEqual(ranks["state"], "seen", ranks)
         return [rank["seen"] for rank in ranks["value"]["ranks"]]
 
+    def start_run(self, command, config):
+        arguments = self.command(command, config)
+        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.env, cwd=self.dir)
+        self.addCleanup(process.kill)
+        return process, arguments
+
+    def read_until(self, process, text):
+        for line in process.stderr:
+            if text in line:
+                return
+        self.fail(f"dlc-check ended before it said '{text}'")
+
 
 class Runs(Cluster):
     def test_a_model_is_trained_and_saved_and_loaded_on_two_nodes(self):
@@ -180,7 +192,7 @@ class Runs(Cluster):
         self.assert_clean()
 
     def test_an_interruption_stops_the_ranks_and_keeps_what_was_seen(self):
-        process, arguments = self.start("fsdp", self.config())
+        process, arguments = self.start_run("fsdp", self.config())
         self.read_until(process, "step-started fsdp-layout")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
@@ -188,21 +200,8 @@ class Runs(Cluster):
         self.assert_clean()
         self.assertTrue((arguments[arguments.index("--out") + 1] / "evidence.statement.json").exists())
 
-    def start(self, command, config):
-        arguments = self.command(command, config)
-        process = subprocess.Popen([str(DLC_CHECK), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.env, cwd=self.dir)
-        self.addCleanup(process.kill)
-        return process, arguments
-
-    def read_until(self, process, text):
-        for line in process.stderr:
-            if text in line:
-                return
-        self.fail(f"dlc-check ended before it said '{text}'")
-
     def end_the_job_by(self, how):
-        process, arguments = self.start("checkpoint", self.config())
+        process, arguments = self.start_run("checkpoint", self.config())
         end = time.monotonic() + PATIENCE
         while not any(self.shared.iterdir()):  # told of before it is read: a rank's directory is what must not stay
             self.assertLess(time.monotonic(), end)
@@ -227,7 +226,7 @@ class Runs(Cluster):
         moments = ["starting 2 ranks", "the ranks run", "step-started storage-speed", "step-started checkpoint-load"]
         for moment in moments:
             with self.subTest(moment=moment):
-                process, _ = self.start("checkpoint", self.config())
+                process, _ = self.start_run("checkpoint", self.config())
                 self.read_until(process, moment)
                 process.kill()
                 process.communicate()
@@ -238,7 +237,7 @@ class Runs(Cluster):
         chance = random.Random(seed)
         for turn in range(4):
             with self.subTest(seed=seed, turn=turn):
-                process, _ = self.start("checkpoint", self.config())
+                process, _ = self.start_run("checkpoint", self.config())
                 try:
                     process.communicate(timeout=chance.uniform(0.2, 12))
                 except subprocess.TimeoutExpired:
@@ -265,45 +264,18 @@ class Runs(Cluster):
         self.look("fsdp", self.config(target=", waitSeconds: 60"), OK)
 
 
-class Tampering:
-    """A way to the dashboard on which `change` may spoil the job's log."""
-
-    def __init__(self, case, port, change):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def relay(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                there = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-                headers = {name: self.headers[name] for name in ("Content-Type", "User-Agent") if name in self.headers}
-                there.request(self.command, self.path, body or None, headers)
-                answer = there.getresponse()
-                data = answer.read()
-                there.close()
-                if self.path.endswith("/logs") and answer.status == 200:
-                    data = json.dumps({"logs": change(json.loads(data)["logs"])}).encode()
-                self.send_response(answer.status)
-                self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_PUT = do_POST = do_DELETE = relay
-
-            def log_message(self, *_):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        case.addCleanup(server.server_close)
-        case.addCleanup(server.shutdown)
-        self.address = f"http://127.0.0.1:{server.server_address[1]}"
-
-
 class Damage(Cluster):
+    def spoiled(self, change):
+        """A config whose way to the dashboard has `change` made to the job's log."""
+        def logs(path, data):
+            return json.dumps({"logs": change(json.loads(data)["logs"])}).encode() if path.endswith("/logs") else data
+
+        relay = Relay(self.head.port, logs)
+        self.addCleanup(relay.close)
+        return self.config(address=relay.address)
+
     def run_with(self, change):
-        self.look("fsdp", self.config(address=Tampering(self, self.head.port, change).address), INCOMPLETE)
+        self.look("fsdp", self.spoiled(change), INCOMPLETE)
         told = json.dumps(self.seen["fsdpRanks"])
         self.assert_clean()
         return told
@@ -322,7 +294,7 @@ class Damage(Cluster):
         self.assertIn("frame 2 stands where frame 3 belongs", self.run_with(frame(2, lambda m: m[0] * 2)))
 
     def test_nothing_in_the_way_is_seen_to_pass(self):
-        self.look("fsdp", self.config(address=Tampering(self, self.head.port, lambda log: "noise of Ray\n" + log).address), OK)
+        self.look("fsdp", self.spoiled(lambda log: "noise of Ray\n" + log), OK)
 
 
 class Locked(Cluster):
@@ -345,8 +317,8 @@ class Locked(Cluster):
 
     def test_a_client_with_a_token_that_is_killed_leaves_nothing(self):
         self.env["RAY_AUTH_TOKEN"] = TOKEN
-        process, _ = Runs.start(self, "checkpoint", self.config())
-        Runs.read_until(self, process, "step-started storage-shared")
+        process, _ = self.start_run("checkpoint", self.config())
+        self.read_until(process, "step-started storage-shared")
         process.kill()
         process.communicate()
         self.assert_clean(within=LEASE + 60)

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ import time
 import unittest
 
 import nodes
-from harness import DLC_CHECK, FAILED, NOT_TRUSTWORTHY, OK
+from harness import DLC_CHECK, FAILED, NOT_TRUSTWORTHY, OK, check_in
 from ray_ranks_test import LEASE, PATIENCE, SKIPPED, Cluster, ForClass, real_ray
 
 FAKE_GPUS, FAKE_NCCL = (pathlib.Path(os.environ[name]) for name in ("DLC_FAKE_GPU_DIR", "DLC_FAKE_NCCL_DIR"))
@@ -78,15 +77,8 @@ class Stages(Cluster):
         for name, directory in LIBRARIES.items():
             (self.libraries / name).symlink_to(directory / name)
             self.addCleanup((self.libraries / name).unlink)
-        # dlc-check takes the dlc-probe beside it: here the one with the twin.
-        programs = self.dir / "bin"
-        programs.mkdir()
-        try:
-            os.link(DLC_CHECK, programs / "dlc-check")
-        except OSError:
-            shutil.copy(DLC_CHECK, programs / "dlc-check")
-        (programs / "dlc-probe").symlink_to(FAKE_GPUS / "bin" / "dlc-probe")
-        self.program = programs / "dlc-check"
+        self.program = check_in(self.dir / "bin")
+        self.program.with_name("dlc-probe").symlink_to(FAKE_GPUS / "bin" / "dlc-probe")  # the one with the twin
 
     def config(self, target=""):
         """What Kubernetes would say is examples/local's, with this Ray's addresses and numbers."""
