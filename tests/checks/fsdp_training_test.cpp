@@ -121,9 +121,11 @@ TEST_CASE("fsdp-training: what was trained on the CPU says nothing about GPUs") 
 }
 
 TEST_CASE("fsdp-training: fewer steps or tokens than the policy asks for are not what it asks") {
-  const auto unknown = [](const Policy& policy, const char* reason) {
+  const auto unknown = [](const Policy& policy, const std::string& reason) {
     const auto findings = Trained(GoodTrainings(2), policy);
-    for (const char* rule : {kUnsharded, kFinite, kAgree, kBytes}) {
+    CAPTURE(reason);
+    for (const std::string rule : {kUnsharded, kFinite, kAgree, kBytes}) {
+      CAPTURE(rule);
       CHECK(One(findings, rule).verdict == Verdict::kUnknown);
     }
     CHECK(One(findings, kUnsharded).reason.message.find(reason) != std::string::npos);
