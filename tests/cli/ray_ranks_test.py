@@ -127,7 +127,7 @@ policy:
                 continue
             # Another Ray of this machine may have its own. A rank's title may be written over its environment.
             if (f"/{session}/" in cwd and "/working_dir_files/dlc-check-" in cwd) or (mine and "delete_job" in line and "dlc-check-" in line):
-                processes.append(f"{entry.name}: {line[:120]}")
+                processes.append(f"{entry.name}: {line.strip()[:400]}")  # a path to dlc-probe is long
         return jobs + actors + groups + processes + [str(path) for path in self.shared.iterdir()]
 
     def assert_clean(self, within=15.0):
