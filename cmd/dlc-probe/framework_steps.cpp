@@ -1,5 +1,6 @@
 #include "cmd/dlc-probe/framework_steps.h"
 
+#include "probes/node/framework/framework_job.h"
 #include "probes/node/framework/observe_framework.h"
 #include "probes/observations/ranks_json.h"
 

@@ -100,8 +100,10 @@ struct FrameworkRun {
 /// One process of the framework, on one rank.
 struct FrameworkProcess {
   std::string name;  ///< "train"; "resume": from the checkpoint of the first
+  std::string host;  ///< where Ray Train put it; empty: the rank's own
   /// "finished", "exited", "killed", "timed-out", "not-started"; "stopped": by us, as another
-  /// rank's had ended.
+  /// rank's had ended. Of Ray Train's workers also "raised": their train loop or Ray Train itself,
+  /// an exception; "lost": Ray lost the worker and does not know how it ended.
   std::string how;
   int exit_code = 0;
   std::string signal_name;
@@ -112,14 +114,18 @@ struct FrameworkProcess {
       last_words;  ///< of its stderr: the exception that a traceback ends in, or a last line
   std::vector<std::string> output_tail;  ///< the last lines of stdout and stderr, where it failed
   Observed<FrameworkRun> seen;
-  Observed<NcclLog> nccl_log;  ///< of its own NCCL; not looked at where it was to train on the CPU
-  Digest nccl_log_digest;      ///< of the raw log
+  /// Of its own NCCL; not looked at where it was to train on the CPU.
+  Observed<NcclLog> nccl_log;
+  Digest nccl_log_digest;  ///< of the raw log; empty where a worker of Ray Train told it
 
   bool operator==(const FrameworkProcess&) const = default;
 };
 
 /// `fsdp-framework` on one rank.
 struct FrameworkExperiment {
+  /// What started its processes: "ray-train", Ray Train's TorchTrainer; empty: dlc-probe, on the
+  /// rank, as torchrun would.
+  std::string launcher;
   std::string python;  ///< as asked for
   std::string engine;
   std::string strategy;

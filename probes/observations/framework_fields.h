@@ -70,6 +70,7 @@ template <> struct FieldsOf<FrameworkRun> { static constexpr Field kFields[] = {
     F<&FrameworkRun::state_hash>("stateHash")}; };
 template <> struct FieldsOf<FrameworkProcess> { static constexpr Field kFields[] = {
     F<&FrameworkProcess::name>("name"),
+    F<&FrameworkProcess::host>("host"),
     F<&FrameworkProcess::how>("how"),
     F<&FrameworkProcess::exit_code>("exitCode"),
     F<&FrameworkProcess::signal_name>("signalName"),
@@ -82,6 +83,7 @@ template <> struct FieldsOf<FrameworkProcess> { static constexpr Field kFields[]
     F<&FrameworkProcess::nccl_log>("ncclLog"),
     F<&FrameworkProcess::nccl_log_digest>("ncclLogDigest")}; };
 template <> struct FieldsOf<FrameworkExperiment> { static constexpr Field kFields[] = {
+    F<&FrameworkExperiment::launcher>("launcher"),
     F<&FrameworkExperiment::python>("python"),
     F<&FrameworkExperiment::engine>("engine"),
     F<&FrameworkExperiment::strategy>("strategy"),

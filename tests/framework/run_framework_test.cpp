@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "probes/node/framework/framework_job.h"
 #include "probes/node/framework/observe_framework.h"
 
 namespace dlc {

@@ -19,16 +19,12 @@ struct FrameworkContext {
   const RankFacts& me;
   /// Where rank 0 is for the others, as of the rendezvous.
   const std::string& address;
-  /// Planted on this rank: "wrong-seed" (of its tokens), "lost-moments" (the resumed process loads
-  /// the model alone); else empty.
+  /// Planted on this rank (framework_job.h); else empty.
   const std::string& fault;
   Exchange& exchange;
   Deadline deadline;
   const Progress& progress;
 };
-
-/// Whether a step can be done with these parameters; names what cannot.
-Result<void> CheckFsdpFramework(const FsdpFrameworkParameters& parameters);
 
 /// Trains with the framework of the python that the parameters name, in a process per rank, and
 /// with a path once more in other processes, from the checkpoint of the first. What becomes of them

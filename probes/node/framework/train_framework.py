@@ -19,10 +19,7 @@ import os
 import struct
 import sys
 import time
-from typing import Any, Callable, Iterator
-
-if not getattr(sys.flags, "safe_path", False) and sys.path:
-    del sys.path[0]  # where this file is; the user's folders come from PYTHONPATH
+from typing import Any, Callable, Iterator, Protocol
 
 Json = dict[str, Any]
 
@@ -63,6 +60,11 @@ class Place:
     @staticmethod
     def of_environment() -> Place:
         return Place(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
+
+
+class Says(Protocol):
+    def say(self, text: str) -> None:
+        """How far this rank is."""
 
 
 class Teller:
@@ -319,21 +321,21 @@ class TorchEngine:
             for key in sorted(state):
                 yield key, state[key]
 
-    def save(self) -> None:
+    def save(self, directory: str) -> None:
         import torch.distributed.checkpoint as dcp
 
-        dcp.save(self.state(), checkpoint_id=self.job.directory)
+        dcp.save(self.state(), checkpoint_id=directory)
 
-    def load(self) -> None:
+    def load(self, directory: str) -> None:
         import torch.distributed.checkpoint as dcp
         from torch.distributed.checkpoint.state_dict import set_model_state_dict, set_state_dict
 
         state = self.state()
         if self.job.withoutOptimizer:
-            dcp.load({"model": state["model"]}, checkpoint_id=self.job.directory)
+            dcp.load({"model": state["model"]}, checkpoint_id=directory)
             set_model_state_dict(self.module, state["model"])
             return
-        dcp.load(state, checkpoint_id=self.job.directory)
+        dcp.load(state, checkpoint_id=directory)
         set_state_dict(self.module, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
@@ -363,13 +365,13 @@ class DeepSpeedEngine:
         norm = self.module.get_global_grad_norm()
         return float(norm if norm is not None else math.nan)
 
-    def save(self) -> None:
-        self.module.save_checkpoint(self.job.directory)
+    def save(self, directory: str) -> None:
+        self.module.save_checkpoint(directory)
 
-    def load(self) -> None:
-        path, _ = self.module.load_checkpoint(self.job.directory, load_optimizer_states=not self.job.withoutOptimizer)
+    def load(self, directory: str) -> None:
+        path, _ = self.module.load_checkpoint(directory, load_optimizer_states=not self.job.withoutOptimizer)
         if path is None:
-            raise RuntimeError(f"DeepSpeed found no checkpoint in {self.job.directory}")
+            raise RuntimeError(f"DeepSpeed found no checkpoint in {directory}")
 
     def local_state(self) -> Iterator[tuple[str, Any]]:
         flat = self.optimizer.fp32_partitioned_groups_flat
@@ -399,7 +401,7 @@ def state_hash(engine: Any) -> str:
     return digest.hexdigest()
 
 
-def train(job: Job, place: Place, engine: Any, device: Any, steps: range, tell: Teller) -> Iterator[Json]:
+def train(job: Job, place: Place, engine: Any, device: Any, steps: range, tell: Says) -> Iterator[Json]:
     import torch
 
     def settled() -> float:
@@ -448,35 +450,55 @@ def missing(engine: str) -> str:
     return ""
 
 
-def join(job: Job, place: Place) -> str:
-    import torch
-    import torch.distributed as dist
+class Launched:
+    """How ranks that were started as torchrun starts them meet, and where their checkpoint is."""
 
-    timeout = datetime.timedelta(seconds=job.timeoutSeconds or 1800)
-    backend = "nccl" if job.device == "cuda" else "gloo"
-    if not job.ownStore:
-        dist.init_process_group(backend, timeout=timeout)
+    def gpu(self, place: Place) -> int:
+        import torch
+
+        return place.local_rank % int(torch.cuda.device_count())
+
+    def join(self, job: Job, place: Place) -> str:
+        """The backend."""
+        import torch
+        import torch.distributed as dist
+
+        timeout = datetime.timedelta(seconds=job.timeoutSeconds or 1800)
+        backend = "nccl" if job.device == "cuda" else "gloo"
+        if not job.ownStore:
+            dist.init_process_group(backend, timeout=timeout)
+            return backend
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        # Handed over while it listens: nobody else can have taken the port.
+        own = {"is_master": True, "master_listen_fd": job.listenFd} if place.rank == 0 else {}
+        store = dist.TCPStore(address, port, place.size, timeout=timeout, wait_for_workers=False, **own)
+        device = torch.device("cuda", torch.cuda.current_device()) if job.device == "cuda" else None
+        dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=timeout, device_id=device)
         return backend
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    # Handed over while it listens: nobody else can have taken the port.
-    own = {"is_master": True, "master_listen_fd": job.listenFd} if place.rank == 0 else {}
-    store = dist.TCPStore(address, port, place.size, timeout=timeout, wait_for_workers=False, **own)
-    device = torch.device("cuda", torch.cuda.current_device()) if job.device == "cuda" else None
-    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=timeout, device_id=device)
-    return backend
+
+    def save(self, job: Job, engine: Any) -> None:
+        engine.save(job.directory)
+
+    def load(self, job: Job, engine: Any) -> None:
+        engine.load(job.directory)
+
+    def leave(self) -> None:
+        import torch.distributed as dist
+
+        dist.barrier()
+        dist.destroy_process_group()
 
 
-def run(job: Job, place: Place, tell: Teller, facts: Json) -> None:
+def run(job: Job, place: Place, tell: Says, facts: Json, launched: Launched) -> None:
     import torch
-    import torch.distributed as dist
 
     device = torch.device("cpu")
     if job.device == "cuda":
-        torch.cuda.set_device(place.local_rank % torch.cuda.device_count())
+        torch.cuda.set_device(launched.gpu(place))
         device = torch.device("cuda", torch.cuda.current_device())
         facts["device"] = torch.cuda.get_device_name()
     tell.say("joining")
-    facts["backend"] = join(job, place)
+    facts["backend"] = launched.join(job, place)
     tell.say("making the model")
     engine = (DeepSpeedEngine if job.engine == "deepspeed" else TorchEngine)(job, build(job, device, facts))
     facts["compute"] = "bfloat16" if job.device == "cuda" else "float32"
@@ -484,7 +506,7 @@ def run(job: Job, place: Place, tell: Teller, facts: Json) -> None:
     if job.resume:
         tell.say("loading the checkpoint")
         start = clock()
-        engine.load()
+        launched.load(job, engine)
         facts["loadSeconds"] = clock() - start
         facts["stateHash"] = state_hash(engine)
     else:
@@ -493,22 +515,28 @@ def run(job: Job, place: Place, tell: Teller, facts: Json) -> None:
             tell.say("saving the checkpoint")
             facts["stateHash"] = state_hash(engine)
             start = clock()
-            engine.save()
+            launched.save(job, engine)
             facts["saveSeconds"] = clock() - start
     if job.directory:
         facts["moreSteps"] = list(train(job, place, engine, device, range(job.steps, job.steps + job.moreSteps), tell))
-    dist.barrier()
-    dist.destroy_process_group()
+    launched.leave()
+
+
+def begun(job: Job, place: Place) -> Json:
+    """What is told before anything is done. With a package that is missing, nothing can be."""
+    return {"process": os.getpid(), "ranks": place.size, "versions": versions(), "missing": missing(job.engine)}
 
 
 def main() -> None:
+    if not getattr(sys.flags, "safe_path", False) and sys.path:
+        del sys.path[0]  # where this file is; the user's folders come from PYTHONPATH
     job = Job(**json.loads(sys.argv[1]))
     place = Place.of_environment()
     tell = Teller(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     tell.say("loading " + job.engine)
-    facts: Json = {"process": os.getpid(), "ranks": place.size, "versions": versions(), "missing": missing(job.engine)}
+    facts = begun(job, place)
     if not facts["missing"]:
-        run(job, place, tell, facts)
+        run(job, place, tell, facts, Launched())
     tell.result(facts)
 
 
