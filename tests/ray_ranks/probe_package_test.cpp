@@ -33,7 +33,10 @@ TEST_CASE("package: named by what is in it, with the driver") {
   REQUIRE(package.has_value());
   CHECK(package->name == "dlc-check-" + Sha256Of(package->bytes).hex + ".zip");
   CHECK(package->bytes.find("dlc_check_driver.py") != std::string::npos);
-  CHECK(package->bytes.find(std::string(kDriverText)) != std::string::npos);
+  for (const std::string_view text : {kDriverText, kTrainerText, kFrameworkText}) {
+    CHECK(text.size() > 1000);
+    CHECK(package->bytes.find(std::string(text)) != std::string::npos);
+  }
   CHECK(kDriverText.find("@dlc-check") != std::string_view::npos);
   CHECK(MakeProbePackage("/nonexistent/dlc-probe").error().message.find("/nonexistent/dlc-probe") !=
         std::string::npos);

@@ -120,7 +120,8 @@ struct Ended {
   std::vector<std::string> left;
 };
 
-Ended RunOn(const FakeDashboard& dashboard, const std::atomic<bool>* interrupted = nullptr) {
+Ended RunOn(const FakeDashboard& dashboard, const std::atomic<bool>* interrupted = nullptr,
+            const std::optional<TrainerWork>& trainer = std::nullopt) {
   RayLauncherOptions options;
   options.client = std::make_shared<RayClient>(MakeDirectRoute(*ParseUrl(dashboard.Url()), {}),
                                                RayTokenSources{});
@@ -136,6 +137,7 @@ Ended RunOn(const FakeDashboard& dashboard, const std::atomic<bool>* interrupted
   request.ranks = 2;
   request.run_directories = {"/shared/.dlc-check-0123456789abcdef"};
   request.interrupted = interrupted;
+  request.trainer = trainer;
   const auto soon = [] { return Deadline::After(std::chrono::seconds(20)); };
   const auto started = launcher.Start(request, soon());
   REQUIRE_MESSAGE(started.has_value(), started.error().message);
@@ -248,6 +250,59 @@ TEST_CASE("ray launcher: a job that ends early is told with what it said") {
   CHECK(ended.error->message.find("ended as FAILED (as it was told)") != std::string::npos);
   CHECK(ended.error->message.find("no module named ray") != std::string::npos);
   CHECK(ended.left.empty());
+}
+
+std::string Training(Json message) {
+  message["event"] = "training";
+  return Line(message);
+}
+
+TrainerWork OneTraining() {
+  TrainerWork work;
+  work.step = "fsdp-framework";
+  work.directory = "/shared/.dlc-check-0123456789abcdef";
+  work.runs = {{"train", {}, {}, {}}};
+  return work;
+}
+
+const std::string kTwoDocuments =
+    kStarted + Out(0, DocumentOf(0)) + Exit(0, 0) + Out(1, DocumentOf(1)) + Exit(1, 0);
+
+TEST_CASE("ray launcher: what Ray Train's workers tell is each rank's step") {
+  const FakeDashboard dashboard(
+      ClosedLog({kTwoDocuments, Training({{"what", "run"}, {"run", "train"}}),
+                 Training({{"what", "result"}, {"rank", 0}, {"facts", R"({"ranks": 2})"}}) +
+                     Training({{"what", "raised"}, {"rank", 1}, {"words", "ValueError: no"}}),
+                 Training({{"what", "ended"}, {"how", "raised"}}) +
+                     Training({{"what", "closed"}, {"code", 0}})}));
+  const Ended ended = RunOn(dashboard, nullptr, OneTraining());
+  CHECK(ended.left.empty());
+  CHECK(ended.events.back().text == "Ray Train's TorchTrainer starts 2 workers (train)");
+  for (const RankReport& report : ended.run.ranks) {
+    REQUIRE(report.seen.seen());
+    const auto& list = report.seen.value().fsdp_framework;
+    REQUIRE(list.size() == 1);
+    CHECK(list[0].step == "fsdp-framework");
+    const FrameworkProcess& process = list[0].seen.value().processes.front();
+    CHECK(process.how == (report.rank == 0 ? "finished" : "raised"));
+  }
+  const Json order = Json::parse(dashboard.Last("PUT "));
+  CHECK(order["trainer"]["workers"] == 2);
+}
+
+TEST_CASE("ray launcher: a Ray Train that was not seen to end may have left something") {
+  FakeDashboard dashboard(Frame(0, kTwoDocuments) +
+                          Frame(1, Training({{"what", "run"}, {"run", "train"}})));
+  dashboard.EndAs("FAILED");
+  const Ended ended = RunOn(dashboard, nullptr, OneTraining());
+  REQUIRE(ended.error.has_value());
+  const auto& list = ended.run.ranks[0].seen.value().fsdp_framework;
+  CHECK(list[0].end.how == "interrupted");
+  CHECK(list[0].seen.value().processes.front().seen.error().message.starts_with(
+      "its end was not seen: Ray's job dlc-check-"));
+  REQUIRE(ended.left.size() == 1);
+  CHECK(ended.left[0].find("dlc-check cleanup -c CONFIG --run-id 0123456789abcdef --yes") !=
+        std::string::npos);
 }
 
 TEST_CASE("ray launcher: an interruption stops the job, also one that does not listen") {

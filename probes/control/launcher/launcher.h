@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "probes/observations/deadline.h"
+#include "probes/observations/framework.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/plan.h"
 #include "probes/observations/ranks.h"
@@ -14,10 +16,33 @@
 
 namespace dlc {
 
+/// One training by Ray Train's TorchTrainer.
+struct TrainerRun {
+  std::string name;                          ///< FrameworkProcess::name
+  FrameworkJob job;                          ///< of all workers
+  std::map<int, FrameworkJob> other_jobs;    ///< of those, by rank, where a fault is planted
+  std::map<int, std::string> worker_faults;  ///< by rank: "exit", "crash", "kill", "sleep"
+};
+
+/// What TorchTrainer does when the ranks have ended, with as many workers: a step of the stage that
+/// no rank does itself.
+struct TrainerWork {
+  std::string step;     ///< its name
+  int deadline_ms = 0;  ///< of all runs together
+  int gpus_per_worker = 0;
+  /// That the runs make, and Ray Train stores in; removed at the end. Named as a run's directory.
+  std::string directory;
+  std::string storage;           ///< below it
+  FrameworkExperiment begun;     ///< what each rank's is, without processes
+  std::vector<TrainerRun> runs;  ///< one after the other, each from the checkpoint before it
+};
+
 /// One run of a plan on some ranks.
 struct LaunchRequest {
   RankPlan plan;
   int ranks = 0;  ///< 0: as many as the launcher's surroundings say ("env")
+  /// Of launcher "ray" alone.
+  std::optional<TrainerWork> trainer;
   /// Directories of this run (named ".dlc-check-<run id>") that CleanUp removes if a rank died too
   /// hard to do it.
   std::vector<std::string> run_directories;

@@ -1,4 +1,5 @@
-"""Carries dlc-probe to the ranks of a Ray cluster: one actor a rank, and nothing that dlc-check could do itself.
+"""Carries dlc-probe to the ranks of a Ray cluster: one actor a rank, and nothing that dlc-check could do itself. When the ranks have
+ended it starts dlc_check_trainer.py, where that is asked for.
 
 dlc-check submits it as a job, with dlc-probe beside it in the working_dir, and talks to it both ways through what the Jobs API has:
 
@@ -259,8 +260,8 @@ class Run:
         self.until(started)
         self.say("started", nodes=len(nodes), master=places[0]["ip"])
 
-    def follow(self) -> None:
-        """Until all ranks have ended, or shall and do not."""
+    def follow(self) -> str:
+        """Until all ranks have ended, or shall and do not. Why they were asked to; empty: they were not."""
         turns = {actor.turn.remote(): rank for rank, actor in enumerate(self.actors)}
         why, end = "", float("inf")
         while turns and time.monotonic() < end:
@@ -287,12 +288,49 @@ class Run:
                     turns[self.actors[rank].turn.remote()] = rank
         for rank in turns.values():
             self.say("lost", rank=rank, text="it did not end when it was asked to")
+        return why
 
     def clean(self) -> None:
         for actor in self.actors:
             ray.kill(actor)
+        self.actors = []
         if self.group is not None:
             remove_placement_group(self.group)
+            self.group = None
+
+    def train(self) -> None:
+        """TorchTrainer's part, in a process that cleans up by itself when this one is gone: it is then no more asked to go on."""
+        process = subprocess.Popen([sys.executable, "-B", "dlc_check_trainer.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   start_new_session=True)
+        lines: "queue.Queue[Optional[bytes]]" = queue.Queue()
+
+        def read() -> None:
+            for line in process.stdout:  # type: ignore[union-attr]
+                lines.put(line)
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+        process.stdin.write(json.dumps(self.wanted["trainer"]).encode() + b"\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        why, end = "", float("inf")
+        while time.monotonic() < end:
+            self.stream.flush()
+            try:
+                line = lines.get(timeout=LOOK_SECONDS)
+                if line is None:
+                    break
+                self.say("training", **json.loads(line))
+            except queue.Empty:
+                pass
+            if not why:
+                why = self.order.why_stop()
+                if why:
+                    end = time.monotonic() + STOP_SECONDS
+                    self.say("stopping", why=why)
+                    process.stdin.close()  # type: ignore[union-attr]
+        else:
+            return  # it goes on cleaning by itself; that it was not seen to end is told
+        self.say("training", what="closed", code=process.wait())
 
 
 def main() -> int:
@@ -311,7 +349,10 @@ def main() -> int:
             run.say_free("not-placed", why=why)
         else:
             run.start()
-            run.follow()
+            stopped = run.follow()
+            run.clean()
+            if wanted.get("trainer") and not stopped:
+                run.train()
     except InterruptedError as stopped:
         run.say("not-placed", why=str(stopped))
     except Exception as error:  # whatever it is: dlc-check tells it

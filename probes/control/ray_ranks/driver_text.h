@@ -4,7 +4,11 @@
 
 namespace dlc {
 
-/// dlc_check_driver.py, which the build puts here: dlc-check stays one file.
+/// dlc_check_driver.py, which the build puts here, as what follows: dlc-check stays one file.
 extern const std::string_view kDriverText;
+/// dlc_check_trainer.py.
+extern const std::string_view kTrainerText;
+/// train_framework.py, which dlc-probe has too.
+extern const std::string_view kFrameworkText;
 
 }  // namespace dlc

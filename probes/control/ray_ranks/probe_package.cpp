@@ -101,7 +101,10 @@ Result<ProbePackage> MakeProbePackage(const std::string& probe) {
   }
   ProbePackage package;
   package.probe_digest = Sha256Of(*bytes);
-  package.bytes = MakeZip({{"dlc-probe", *bytes}, {"dlc_check_driver.py", kDriverText}});
+  package.bytes = MakeZip({{"dlc-probe", *bytes},
+                           {"dlc_check_driver.py", kDriverText},
+                           {"dlc_check_trainer.py", kTrainerText},
+                           {"train_framework.py", kFrameworkText}});
   package.name = "dlc-check-" + Sha256Of(package.bytes).hex + ".zip";
   return package;
 }

@@ -26,8 +26,8 @@ struct ProbePackage {
   Digest probe_digest;  ///< of dlc-probe
 };
 
-/// dlc-probe and the driver. Errors: a file that cannot be read, or is larger than what a dashboard
-/// takes (100 MiB).
+/// dlc-probe, the driver, and what Ray Train needs. Errors: a file that cannot be read, or is
+/// larger than what a dashboard takes (100 MiB).
 Result<ProbePackage> MakeProbePackage(const std::string& probe);
 
 }  // namespace dlc

@@ -88,6 +88,11 @@ Result<void> RayLauncher::Upload(Deadline deadline) {
 
 /// A changed order is the sign of life that the driver waits for.
 Result<void> RayLauncher::PutOrder(Deadline deadline) {
+  const Json trainer =
+      request_.trainer
+          ? Json::parse(TrainerOrder(*request_.trainer, request_.ranks, options_.strategy,
+                                     options_.wait.count(), request_.plan.run_id))
+          : Json();
   const Json order{{"plan", RankPlanToJson(request_.plan)},
                    {"ranks", request_.ranks},
                    {"gpusPerRank", options_.gpus_per_rank},
@@ -95,6 +100,7 @@ Result<void> RayLauncher::PutOrder(Deadline deadline) {
                    {"waitSeconds", options_.wait.count()},
                    {"leaseSeconds", options_.lease.count()},
                    {"probeSha256", probe_digest_},
+                   {"trainer", trainer},
                    {"stop", stop_},
                    {"renewal", ++renewal_}};
   auto put = jobs_.PutPackage(order_, order.dump(), deadline);
@@ -109,6 +115,9 @@ Result<void> RayLauncher::Start(const LaunchRequest& request, Deadline deadline)
   request_.plan.gather = false;  // every rank's output comes here
   for (int rank = 0; rank < request_.ranks; ++rank) {
     ranks_.emplace_back(rank);
+  }
+  if (request_.trainer) {
+    trainer_.emplace(*request_.trainer, request_.ranks);
   }
   if (auto uploaded = Upload(deadline); !uploaded) {
     return uploaded;
@@ -164,6 +173,12 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
   }
   const std::string event = TextOf(message, "event");
   const std::string resource = options_.gpus_per_rank > 0 ? "GPU" : "CPU";
+  if (event == "training") {
+    if (std::string text = trainer_ ? trainer_->Take(line) : ""; !text.empty()) {
+      Tell(std::move(text));
+    }
+    return;
+  }
   if (const int rank = NumberOf(message, "rank"); rank >= 0 && rank < request_.ranks) {
     return TakeOfRank(event, ranks_[static_cast<std::size_t>(rank)],
                       TextOf(message, event == "lost" ? "text" : "line"),
@@ -175,6 +190,9 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
       rank.end = "did not tell how it ended";
     }
     Tell("the ranks run on " + std::to_string(NumberOf(message, "nodes")) + " nodes of Ray");
+  } else if (event == "stopping") {
+    stop_told_ = TextOf(message, "why");
+    Tell("the job on Ray stops (" + stop_told_ + ")");
   } else if (event == "waiting") {
     Tell("waiting for " + Named() + FreeText(message) + "; " + resource + "s are held by " +
          WhoHolds(jobs_.Client(), resource, submission_id_,
@@ -191,7 +209,9 @@ void RayLauncher::Take(const std::string& line, Deadline deadline) {
   } else if (event == "failed") {
     broken_ = Error{
         ErrorCode::kUnavailable,
-        "Ray could not start the ranks: " + OneLine(TextOf(message, "text"), kOthersChars), ""};
+        (started_ ? "the driver of the job on Ray failed: " : "Ray could not start the ranks: ") +
+            OneLine(TextOf(message, "text"), kOthersChars),
+        ""};
   }
 }
 
@@ -281,7 +301,25 @@ RankRun RayLauncher::Collect() {
                            one.output.Document(one.end + (broken_ ? ": " + broken_->message : "")));
   }
   JoinDocuments(documents, run);
+  if (trainer_) {
+    AddTraining(run);
+  }
   return run;
+}
+
+void RayLauncher::AddTraining(RankRun& run) const {
+  const std::vector<FrameworkExperiment> experiments = trainer_->Experiments(
+      broken_              ? broken_->message
+      : stop_told_.empty() ? ""
+                           : "the job on Ray was stopped (" + stop_told_ + ")");
+  for (RankReport& report : run.ranks) {
+    if (report.seen.seen() && report.rank >= 0 && report.rank < request_.ranks) {
+      RankObservations seen = report.seen.value();
+      seen.fsdp_framework.push_back({request_.trainer->step, trainer_->EndOf(report.rank),
+                                     experiments[static_cast<std::size_t>(report.rank)]});
+      report.seen = std::move(seen);
+    }
+  }
 }
 
 /// The driver has more patience with ranks that clean up than Ray has with a driver.
@@ -359,6 +397,15 @@ std::vector<std::string> RayLauncher::CleanUp(Deadline deadline) {
     for (const std::string& directory : request_.run_directories) {
       left.push_back(directory +
                      " may still be there on the nodes, for a rank died: dlc-check cleanup -c "
+                     "CONFIG --run-id " +
+                     request_.plan.run_id + " --yes");
+    }
+  }
+  if (trainer_) {
+    left.insert(left.end(), trainer_->left().begin(), trainer_->left().end());
+    if (trainer_->begun() && !trainer_->closed()) {
+      left.push_back(request_.trainer->directory +
+                     " may still be there, for Ray Train was not seen to end: dlc-check cleanup -c "
                      "CONFIG --run-id " +
                      request_.plan.run_id + " --yes");
     }

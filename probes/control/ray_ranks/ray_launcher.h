@@ -11,6 +11,7 @@
 #include "probes/control/launcher/rank_output.h"
 #include "probes/control/ray_ranks/job_frames.h"
 #include "probes/control/ray_ranks/ray_jobs.h"
+#include "probes/control/ray_ranks/trainer_told.h"
 
 namespace dlc {
 
@@ -28,7 +29,8 @@ struct RayLauncherOptions {
   std::chrono::milliseconds stays_away{3'000};
 };
 
-/// Target `ray`: each rank in an actor of one placement group, by a job that is removed again. The
+/// Target `ray`: each rank in an actor of one placement group, by a job that is removed again. When
+/// they have ended, TorchTrainer where the request has work for it, in the places they leave. The
 /// job's driver (dlc_check_driver.py) ends by itself when this process dies: it takes its orders
 /// from a package that is put again and again. That needs nothing but the dashboard's port.
 class RayLauncher : public Launcher {
@@ -58,6 +60,7 @@ class RayLauncher : public Launcher {
   Result<void> Poll(Deadline deadline);
   Result<void> ReadLog(const std::optional<RayJobState>& state, Deadline deadline);
   void Take(const std::string& line, Deadline deadline);
+  void AddTraining(RankRun& run) const;
   void TakeOfRank(const std::string& event, Rank& rank, const std::string& text, int code);
   void Tell(std::string text);
   bool WaitUntilEnded(Deadline deadline);
@@ -80,7 +83,9 @@ class RayLauncher : public Launcher {
   JobFrames frames_;
   std::deque<RankEvent> events_;
   std::vector<Rank> ranks_;
+  std::optional<TrainerTold> trainer_;  ///< absent: it is not asked for
   std::optional<NotLookedAt> why_no_ranks_;
+  std::string stop_told_;        ///< why the driver stopped the ranks; empty: it did not
   std::optional<Error> broken_;  ///< why no more comes
 };
 
