@@ -98,6 +98,11 @@ const FrameworkExperiment* AnyExperiment(const FrameworkContext& context) {
   return nullptr;
 }
 
+bool UnderRayTrain(const FrameworkContext& context) {
+  const FrameworkExperiment* any = AnyExperiment(context);
+  return any != nullptr && any->launcher == "ray-train";
+}
+
 /// What the native engine says about where to look.
 std::string Blame(const NativeView& native) {
   return native.whole ? "the framework or its packages: the native engine trains the same on these "
@@ -135,7 +140,8 @@ void JudgeRuns(FrameworkContext& context) {
     finding.actual = Count(any.steps.size() + any.more_steps.size(), "step") + " on " +
                      Count(train.by_rank.size(), "rank") + ", " + any.compute + " over " +
                      any.backend + ", the model of " +
-                     (any.implementation == "own" ? "dlc-check" : any.implementation);
+                     (any.implementation == "own" ? "dlc-check" : any.implementation) +
+                     (UnderRayTrain(context) ? ", under Ray Train's TorchTrainer" : "");
     std::map<std::string, std::vector<int>> versions;
     for (std::size_t rank = 0; rank < train.by_rank.size(); ++rank) {
       versions[FrameworkVersions(*train.by_rank[rank])].push_back(static_cast<int>(rank));
@@ -387,7 +393,7 @@ std::vector<Finding> JudgeFsdpFramework(const Observations& observations, const 
     return judge.Take();
   }
   const RankRun& run = observations.fsdp_ranks.value();
-  const auto results = ResultsOf(run, &RankObservations::fsdp_framework);
+  const auto results = FrameworkResultsOf(run);
   FrameworkContext context{run,
                            policy,
                            results,

@@ -19,7 +19,8 @@ std::string Number(double value) {
 /// It ended by itself and says that it failed. A deadline, SIGKILL or a result that cannot be read
 /// are no words of the framework's.
 bool FailedByItself(const FrameworkProcess& process) {
-  const bool exited = process.how == "exited" && process.exit_code != 0;
+  const bool exited =
+      (process.how == "exited" && process.exit_code != 0) || process.how == "raised";
   const bool crashed = process.how == "killed" && process.signal_name != "SIGKILL";
   return process.seen.failed() && (exited || crashed);
 }
@@ -28,6 +29,8 @@ std::string OtherThanAsked(const FrameworkExperiment& seen, const FsdpPolicy& po
   const std::pair<const char*, std::pair<std::string, std::string>> words[] = {
       {"fsdp.framework.engine", {policy.framework.engine, seen.engine}},
       {"fsdp.framework.strategy", {policy.framework.strategy, seen.strategy}},
+      {"fsdp.framework.launcher",
+       {policy.framework.launcher, seen.launcher.empty() ? "rank" : seen.launcher}},
       {"fsdp.training.backend", {policy.training.backend, seen.backend}},
       {"fsdp.training.model", {policy.training.model, seen.model}}};
   for (const auto& [key, word] : words) {
@@ -85,6 +88,20 @@ const FrameworkProcess* FrameworkProcessNamed(const FrameworkExperiment& seen,
   const auto it = std::find_if(seen.processes.begin(), seen.processes.end(),
                                [&](const auto& process) { return process.name == name; });
   return it == seen.processes.end() ? nullptr : &*it;
+}
+
+std::vector<RankResult<FrameworkExperiment>> FrameworkResultsOf(const RankRun& run) {
+  auto results = ResultsOf(run, &RankObservations::fsdp_framework);
+  for (auto& result : results) {
+    const FrameworkExperiment* seen = result.seen.get();
+    if (seen != nullptr && seen->launcher == "ray-train") {
+      const FrameworkProcess* train = FrameworkProcessNamed(*seen, "train");
+      const std::string host = train == nullptr ? "" : train->host;
+      result.name = "worker " + std::to_string(result.rank) + " of Ray Train" +
+                    (host.empty() ? "" : " on " + host);
+    }
+  }
+  return results;
 }
 
 FrameworkRow FrameworkRowOf(const std::vector<RankResult<FrameworkExperiment>>& results,
@@ -164,7 +181,7 @@ double FrameworkStepsPerSecond(const FrameworkRow& row) {
 
 std::string FrameworkVersions(const FrameworkRun& run) {
   std::string text;
-  for (const char* name : {"python", "torch", "transformers", "deepspeed"}) {
+  for (const char* name : {"python", "torch", "transformers", "deepspeed", "ray"}) {
     if (const auto it = run.versions.find(name); it != run.versions.end()) {
       text += (text.empty() ? "" : ", ") + it->first + " " + it->second;
     }

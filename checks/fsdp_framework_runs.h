@@ -11,6 +11,10 @@
 
 namespace dlc {
 
+/// As ResultsOf. Under Ray Train each is named after the worker of that rank, which need not be
+/// where the rank was: "worker 1 of Ray Train on pod-1".
+std::vector<RankResult<FrameworkExperiment>> FrameworkResultsOf(const RankRun& run);
+
 /// One process of the framework on each rank.
 struct FrameworkRow {
   /// By rank; nullptr: the process did not come to its end.

@@ -11,14 +11,33 @@
 namespace dlc {
 namespace {
 
-Observed<NcclLog> LogOf(const RankResult<FrameworkExperiment>& rank) {
+const FrameworkProcess* TrainOf(const RankResult<FrameworkExperiment>& rank) {
   const FrameworkExperiment* seen = rank.seen.get();
-  if (seen == nullptr) {
+  return seen == nullptr ? nullptr : FrameworkProcessNamed(*seen, "train");
+}
+
+Observed<NcclLog> LogOf(const RankResult<FrameworkExperiment>& rank) {
+  if (!rank.seen.seen()) {
     return UnseenAs<NcclLog>(rank.seen);
   }
-  const FrameworkProcess* train = FrameworkProcessNamed(*seen, "train");
+  const FrameworkProcess* train = TrainOf(rank);
   return train == nullptr ? NotLookedAt{rank.name + " started no process of the framework", ""}
                           : train->nccl_log;
+}
+
+/// Of a rank on the process's host; Ray Train's worker need not be where the rank of its number
+/// was.
+RankReport ReportWhere(const RankRun& run, std::size_t rank,
+                       const RankResult<FrameworkExperiment>& result) {
+  const FrameworkProcess* train = TrainOf(result);
+  if (train == nullptr || train->host.empty()) {
+    return run.ranks[rank];
+  }
+  const auto there =
+      std::find_if(run.ranks.begin(), run.ranks.end(), [&](const RankReport& report) {
+        return report.seen.seen() && report.seen.value().facts.host == train->host;
+      });
+  return there == run.ranks.end() ? RankReport{} : *there;
 }
 
 RankTransport TransportOf(const Policy& policy, const RankRun& run, const std::string& type,
@@ -53,7 +72,7 @@ void JudgeFrameworkTransport(const Observations& observations, const Policy& pol
   const auto types = InstanceTypesOfPods(observations.cluster);
   std::vector<RankTransport> ranks;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const RankReport& report = run.ranks[i];
+    const RankReport report = ReportWhere(run, i, results[i]);
     ranks.push_back(
         TransportOf(policy, run, TypeOfRank(types, report), results[i], FabricOfRank(report)));
   }

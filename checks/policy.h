@@ -148,6 +148,9 @@ struct FsdpTrainingPolicy {
 struct FsdpFrameworkPolicy {
   std::string engine = "none";     ///< "none", "torch", "deepspeed"
   std::string strategy = "fsdp2";  ///< "fsdp2", "fsdp1"; of deepspeed "zero3"
+  /// "rank": dlc-probe starts it on each rank, as torchrun would. "ray-train": Ray Train's
+  /// TorchTrainer does, on the nodes of target ray.
+  std::string launcher = "rank";
   /// |loss - the native engine's| over the latter, of each step on each rank. Absent: 1e-4 on the
   /// CPU, which is float32; 0.02 on GPUs, which is five roundings of bfloat16.
   std::optional<double> max_loss_difference;

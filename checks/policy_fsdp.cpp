@@ -47,6 +47,7 @@ Result<void> ReadFramework(const std::string& file, const DocNode& node, const s
   } else {
     map.Choice("strategy", framework.strategy, {"fsdp2", "fsdp1"});
   }
+  map.Choice("launcher", framework.launcher, {"rank", "ray-train"});
   double difference = -1;
   map.Double("maxLossDifference", difference, 0, kLargestDifference);
   if (difference >= 0) {

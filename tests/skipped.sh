@@ -29,6 +29,8 @@ done
   echo "  - a real kube-apiserver: KUBEBUILDER_ASSETS names no directory with etcd and kube-apiserver; its recorded answers stand in for it"
 "${DLC_RAY_PYTHON:-false}" -c 'import ray' 2>/dev/null ||
   echo "  - a real Ray: DLC_RAY_PYTHON names no python that imports ray (bash tests/ray/install.sh DIR); recorded answers stand in for it"
+"${DLC_RAY_PYTHON:-false}" -c 'import ray.train.torch' 2>/dev/null ||
+  echo "  - Ray Train's TorchTrainer: DLC_RAY_PYTHON names no python that imports ray.train.torch (pip install 'ray[train]' torch numpy)"
 "${DLC_TORCH_PYTHON:-false}" -c 'import numpy, torch' 2>/dev/null ||
   echo "  - a real PyTorch as the image's framework: DLC_TORCH_PYTHON names no python that imports torch and numpy (pip install torch numpy); programs that fail stand in for it"
 "${DLC_SAFETENSORS_PYTHON:-false}" -c 'import numpy, safetensors' 2>/dev/null ||

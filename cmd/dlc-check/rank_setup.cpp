@@ -22,6 +22,9 @@ std::string StepNames(const std::vector<StageWork>& works) {
         names.push_back(step.name);
       }
     }
+    if (work.trainer) {
+      names.push_back(work.trainer->step);
+    }
   }
   std::string text;
   for (const std::string& name : names) {
@@ -50,6 +53,15 @@ Result<void> CheckPlantedFaults(const Config& config, const RankSetup& setup,
                                : "no selected stage has a step '" + step + "' to plant a fault in",
                            names.empty() ? "the gpu, nccl, fsdp and checkpoint stages start ranks"
                                          : "the steps are " + names);
+    }
+    const bool of_trainer = std::any_of(works.begin(), works.end(), [&](const StageWork& work) {
+      return work.trainer && work.trainer->step == step;
+    });
+    if (of_trainer && !IsTrainerFault(planted.fault.kind)) {
+      return DocumentError(config.file, planted.line,
+                           "'" + planted.fault.kind + "' cannot be planted in '" + step +
+                               "' with fsdp.framework.launcher: ray-train",
+                           "wrong-seed, lost-moments, exit, crash, kill and sleep can");
     }
   }
   return {};
@@ -89,6 +101,33 @@ void AddNccl(const Policy& policy, RankSetup& setup) {
   setup.nccl_over_tcp = nccl.tcp_control;
 }
 
+/// TorchTrainer is Ray's: it needs a Ray, and its workers are processes of Ray's own python.
+Result<void> CheckFrameworkLauncher(const Config& config, const FsdpPolicy& fsdp,
+                                    const std::vector<Stage>& stages) {
+  const bool asked = fsdp.framework.launcher == "ray-train" && fsdp.framework.engine != "none" &&
+                     fsdp.measure != "no" &&
+                     std::find(stages.begin(), stages.end(), Stage::kFsdp) != stages.end();
+  if (!asked) {
+    return {};
+  }
+  const TargetConfig& target = config.target;
+  if (target.type.text != "ray" && !target.type.empty()) {
+    return DocumentError(config.file, target.type.line,
+                         "the policy has Ray Train start the framework "
+                         "(fsdp.framework.launcher: ray-train), and target " +
+                             target.type.text + " has no Ray",
+                         "target: {type: ray, ranks: N}, or launcher: rank");
+  }
+  if (!config.framework.python.empty()) {
+    return Error{ErrorCode::kInvalidInput,
+                 config.file + ": framework.python names " + config.framework.python +
+                     ", and workers of Ray Train (fsdp.framework.launcher: ray-train) run in "
+                     "Ray's own python",
+                 "leave framework.python out"};
+  }
+  return {};
+}
+
 }  // namespace
 
 RayRanksSetup RayRanksOf(const TargetConfig& target) {
@@ -110,6 +149,9 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   setup.fsdp = policy.fsdp;
   if (config == nullptr) {
     return setup;
+  }
+  if (const auto good = CheckFrameworkLauncher(*config, policy.fsdp, run.stages); !good) {
+    return good.error();
   }
   const TargetConfig& target = config->target;
   if (target.type.text == "ray") {

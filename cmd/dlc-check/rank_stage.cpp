@@ -68,6 +68,7 @@ RankStageResult RunRanks(StageWork work, const RankSetup& setup, Launcher& launc
   request.plan.join_deadline_ms = static_cast<int>(setup.timeout.value_or(kJoin).count());
   request.plan.steps = std::move(work.steps);
   request.plan.faults = std::move(work.faults);
+  request.trainer = std::move(work.trainer);
   request.ranks = setup.ranks;
   request.run_directories = std::move(work.directories);
   request.interrupted = &interrupted;
@@ -79,6 +80,10 @@ RankStageResult RunRanks(StageWork work, const RankSetup& setup, Launcher& launc
   }
   for (const PlanStep& step : request.plan.steps) {
     whole += std::chrono::milliseconds(step.deadline_ms);
+  }
+  if (request.trainer) {
+    // And to clean up after it.
+    whole += std::chrono::milliseconds(request.trainer->deadline_ms) + kStopOfRay;
   }
   const Deadline deadline = Deadline::After(whole);
   if (auto started = launcher.Start(request, deadline); !started) {

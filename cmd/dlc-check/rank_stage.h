@@ -59,16 +59,20 @@ struct RankSetup {
 
 /// What the ranks of one stage do.
 struct StageWork {
-  std::vector<PlanStep> steps;  ///< empty: nothing, and `why_not` says why
+  std::vector<PlanStep> steps;         ///< empty: nothing, and `why_not` says why
+  std::optional<TrainerWork> trainer;  ///< after them, and no step of theirs
   std::vector<PlantedFault> faults;
   std::vector<std::string> directories;  ///< of this run, that the steps make and remove
   std::string why_not;
 };
 StageWork WorkOf(Stage stage, const RankSetup& setup);
+/// A fault that can be planted in a worker of TorchTrainer.
+bool IsTrainerFault(const std::string& kind);
 /// The work of `cleanup`, which belongs to no stage.
 StageWork LeftoverWork(const RankSetup& setup, const LeftoverRunsParameters& parameters);
 /// From each end of a file of an existing checkpoint, for its digest.
 inline constexpr std::int64_t kHashedBytesOfCheckpoint = 65'536;
+/// Also one that is TorchTrainer's.
 bool HasStep(const StageWork& work, const std::string& name);
 
 struct RankStageResult {

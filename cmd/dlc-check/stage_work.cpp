@@ -8,6 +8,7 @@
 #include "cmd/dlc-check/model_config.h"
 #include "cmd/dlc-check/rank_stage.h"
 #include "kernels/training/qwen2_shape.h"
+#include "probes/node/framework/framework_job.h"
 #include "probes/observations/ranks_json.h"
 
 namespace dlc {
@@ -246,19 +247,79 @@ constexpr milliseconds kFrameworkStart{240'000};
 /// After the checkpoint: the second of two tells whether the optimizer's state came back.
 constexpr int kStepsAfterCheckpoint = 2;
 
-PlanStep FrameworkStepOf(const RankSetup& setup, FsdpTrainingParameters training) {
+constexpr const char* kFrameworkStep = "fsdp-framework";
+
+FsdpFrameworkParameters FrameworkOf(const RankSetup& setup, FsdpTrainingParameters training) {
   FsdpFrameworkParameters framework;
   framework.engine = setup.fsdp.framework.engine;
   framework.strategy = setup.fsdp.framework.strategy;
   framework.python = setup.framework_python;
   framework.path = setup.checkpoint_path;
   framework.more_steps = kStepsAfterCheckpoint;
-  const milliseconds time = kFrameworkStart + 2 * FsdpTrainingTime(setup, training);
   training.exact = false;
   training.predict.clear();
   training.predict_model = {};
   framework.training = std::move(training);
-  return Step("fsdp-framework", time, setup, FactsToJson(framework));
+  return framework;
+}
+
+std::string RunDirectoryOf(const RankSetup& setup, const std::string& path) {
+  return path + "/.dlc-check-" + setup.run_id;
+}
+
+/// TorchTrainer does them: once, and where there is a path to save to once more, from there.
+TrainerWork TrainerWorkOf(const RankSetup& setup, FsdpFrameworkParameters framework,
+                          int deadline_ms) {
+  // Without one Ray Train wants a place nevertheless, and only its driver writes there.
+  const bool saves = !framework.path.empty();
+  TrainerWork work;
+  work.step = kFrameworkStep;
+  work.deadline_ms = deadline_ms;
+  work.directory = RunDirectoryOf(setup, saves ? framework.path : "/tmp");
+  work.storage = work.directory + "/framework";
+  framework.python = "the python of Ray's workers";
+  const FrameworkJob job = FrameworkJobOf(framework, saves ? work.storage : "", "");
+  work.gpus_per_worker = job.device == "cuda" ? setup.ray->gpus_per_rank : 0;
+  work.begun = FrameworkExperimentOf(framework, job);
+  work.begun.launcher = "ray-train";
+  work.runs.push_back({"train", job, {}, {}});
+  if (saves) {
+    work.runs.push_back({"resume", ResumedFrameworkJob(job, ""), {}, {}});
+  }
+  for (const PlantedFault& fault : setup.faults) {
+    if (fault.step != work.step) {
+      continue;
+    }
+    TrainerRun& first = work.runs.front();
+    if (fault.kind != "wrong-seed" && fault.kind != "lost-moments") {
+      first.worker_faults[fault.rank] = fault.kind;
+      continue;
+    }
+    first.other_jobs[fault.rank] = FrameworkJobOf(framework, job.directory, fault.kind);
+    if (saves) {
+      work.runs.back().other_jobs[fault.rank] =
+          ResumedFrameworkJob(first.other_jobs[fault.rank], fault.kind);
+    }
+  }
+  return work;
+}
+
+void AddFramework(const RankSetup& setup, const FsdpTrainingParameters& training, StageWork& work) {
+  if (setup.fsdp.training.backend == "cuda") {
+    work.steps.push_back(
+        Step("fabric-node", kFabricNode, setup));  // whether EFA is to be asked for
+  }
+  const FsdpFrameworkParameters framework = FrameworkOf(setup, training);
+  PlanStep step = Step(kFrameworkStep, kFrameworkStart + 2 * FsdpTrainingTime(setup, training),
+                       setup, FactsToJson(framework));
+  if (setup.fsdp.framework.launcher == "ray-train") {
+    work.trainer = TrainerWorkOf(setup, framework, step.deadline_ms);
+    return;
+  }
+  work.steps.push_back(std::move(step));
+  if (!setup.checkpoint_path.empty()) {
+    work.directories = {RunDirectoryOf(setup, setup.checkpoint_path)};
+  }
 }
 
 StageWork FsdpWork(const RankSetup& setup) {
@@ -276,14 +337,7 @@ StageWork FsdpWork(const RankSetup& setup) {
     work.steps.push_back(
         Step("fsdp-training", FsdpTrainingTime(setup, training), setup, FactsToJson(training)));
     if (setup.fsdp.framework.engine != "none") {
-      if (setup.fsdp.training.backend == "cuda") {
-        work.steps.push_back(
-            Step("fabric-node", kFabricNode, setup));  // whether EFA is to be asked for
-      }
-      work.steps.push_back(FrameworkStepOf(setup, training));
-      if (!setup.checkpoint_path.empty()) {
-        work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
-      }
+      AddFramework(setup, training, work);
     }
   }
   return work;
@@ -373,7 +427,7 @@ StageWork CheckpointWork(const RankSetup& setup) {
         Step("checkpoint-tree", kCheckpointTree, setup,
              FactsToJson(CheckpointTreeParameters{setup.inspect_path, kHashedBytesOfCheckpoint})));
   }
-  work.directories = {setup.checkpoint_path + "/.dlc-check-" + setup.run_id};
+  work.directories = {RunDirectoryOf(setup, setup.checkpoint_path)};
   return work;
 }
 
@@ -406,9 +460,13 @@ StageWork WorkOf(Stage stage, const RankSetup& setup) {
   }
   StageWork work = StepsOf(stage, setup);
   if (!work.steps.empty()) {
+    // A rank refuses one of a step that it does not do, as TorchTrainer's.
     std::copy_if(
         setup.faults.begin(), setup.faults.end(), std::back_inserter(work.faults),
-        [&](const PlantedFault& fault) { return fault.step.empty() || HasStep(work, fault.step); });
+        [&](const PlantedFault& fault) {
+          return fault.step.empty() ||
+                 (HasStep(work, fault.step) && !(work.trainer && work.trainer->step == fault.step));
+        });
   }
   return work;
 }
@@ -419,8 +477,14 @@ StageWork LeftoverWork(const RankSetup& setup, const LeftoverRunsParameters& par
   return work;
 }
 
+bool IsTrainerFault(const std::string& kind) {
+  const char* const kinds[] = {"wrong-seed", "lost-moments", "exit", "crash", "kill", "sleep"};
+  return std::find(std::begin(kinds), std::end(kinds), kind) != std::end(kinds);
+}
+
 bool HasStep(const StageWork& work, const std::string& name) {
-  return std::any_of(work.steps.begin(), work.steps.end(),
+  return (work.trainer && work.trainer->step == name) ||
+         std::any_of(work.steps.begin(), work.steps.end(),
                      [&](const PlanStep& step) { return step.name == name; });
 }
 

@@ -279,6 +279,58 @@ TEST_CASE("fsdp-framework: what was trained otherwise than the policy asks shows
   }
 }
 
+Policy RayTrainPolicy() {
+  Policy policy = TorchPolicy();
+  policy.fsdp.framework.launcher = "ray-train";
+  return policy;
+}
+
+Observations GoodRayTrain() {
+  Observations o = GoodFramework();
+  for (int rank = 0; rank < 2; ++rank) {
+    ExperimentAt(o, rank).launcher = "ray-train";
+    ProcessAt(o, rank).host = ProcessAt(o, rank, 1).host = "pod-9" + std::to_string(rank);
+    RunAt(o, rank).versions["ray"] = "2.58.0";
+  }
+  return o;
+}
+
+TEST_CASE("fsdp-framework: under Ray Train, and by no other launcher than the policy's") {
+  const auto findings = Framework(GoodRayTrain(), RayTrainPolicy());
+  for (const Finding& finding : findings) {
+    CAPTURE(finding.reason.message);
+    CHECK(finding.verdict ==
+          (finding.rule == kTransport ? Verdict::kNotApplicable : Verdict::kPass));
+  }
+  CHECK(One(findings, kRuns).actual.ends_with(", under Ray Train's TorchTrainer"));
+  CHECK(One(findings, kRuns).notes.front() == "python 3.13.1, torch 2.13.0, ray 2.58.0");
+  for (const char* rule : kAll) {
+    CHECK(VerdictOf(GoodRayTrain(), rule) == Verdict::kUnknown);
+    CHECK(VerdictOf(GoodFramework(), rule, RayTrainPolicy()) == Verdict::kUnknown);
+  }
+  CHECK(One(Framework(GoodFramework(), RayTrainPolicy()), kRuns)
+            .reason.message.find("the policy asks for ray-train (fsdp.framework.launcher), and the "
+                                 "ranks trained with rank") != std::string::npos);
+}
+
+TEST_CASE("fsdp-framework: a worker of Ray Train that raises fails, one that is lost is unknown") {
+  Observations o = GoodRayTrain();
+  Raise(o, 1, 1);
+  ProcessAt(o, 1).how = "raised";
+  ProcessAt(o, 1).exit_code = 0;
+  CHECK(One(Framework(o, RayTrainPolicy()), kRuns)
+            .reason.message.starts_with(
+                "worker 1 of Ray Train on pod-91: RuntimeError: on 1; the framework"));
+  ProcessAt(o, 1).how = "lost";
+  ProcessAt(o, 0).how = "stopped";
+  ProcessAt(o, 0).seen = Error{ErrorCode::kUnavailable, "stopped, as Ray lost worker 1", ""};
+  for (const char* rule : kAll) {
+    CHECK(VerdictOf(o, rule, RayTrainPolicy()) == Verdict::kUnknown);
+  }
+  CHECK(One(Framework(o, RayTrainPolicy()), kRuns)
+            .reason.message.find("worker 1 of Ray Train on pod-91: ") != std::string::npos);
+}
+
 /// Trained on GPUs, where EFA is asked for.
 Policy GpuPolicy(const std::string& transport = "EFA_PROVEN") {
   Policy policy = TorchPolicy();

@@ -81,6 +81,10 @@ TEST_CASE("policy fsdp: the framework's keys, and a strategy of each engine") {
   CHECK(torch->fsdp.framework.strategy == "fsdp1");
   CHECK(torch->fsdp.framework.max_loss_difference == 0.0);
   CHECK(torch->fsdp.framework.min_steps_per_second == 2.0);
+  CHECK(torch->fsdp.framework.launcher == "rank");
+  CHECK(Read("  framework: {engine: torch, launcher: ray-train}\n")->fsdp.framework.launcher ==
+        "ray-train");
+  CHECK_FALSE(Read("  framework: {engine: torch, launcher: slurm}\n").has_value());
   const auto other = Read("  framework: {engine: deepspeed}\n");
   REQUIRE_MESSAGE(other.has_value(), other.error().message);
   CHECK(other->fsdp.framework.strategy == "zero3");

@@ -198,6 +198,25 @@ class Policies(Framework):
         config = self.write("config.yaml", "apiVersion: dlc-check/v1\nkind: Config\nframework: {pyton: x}\n")
         self.assertIn("did you mean 'python'", self.run_cli("fsdp", "-c", config, expect=USAGE).stderr)
 
+    def test_ray_train_needs_a_ray_and_its_python(self):
+        for config, message in [
+                ("target: {type: local, ranks: 2}", "c.yaml: line 3: the policy has Ray Train start the framework (fsdp.framework.launcher: "
+                 "ray-train), and target local has no Ray"),
+                ("target: {type: ray, ranks: 2}\nframework: {python: /opt/python}", "c.yaml: framework.python names /opt/python, and workers of Ray Train"),
+                ("target: {type: ray, ranks: 2, plantedFaults: [{rank: 0, step: fsdp-framework, kind: flip-bit}]}",
+                 "c.yaml: line 3: 'flip-bit' cannot be planted in 'fsdp-framework' with fsdp.framework.launcher: ray-train"),
+                ("target: {type: ray, ranks: 2, plantedFaults: [{rank: 0, step: nowhere, kind: kill}]}", "fsdp-framework")]:
+            with self.subTest(config=config):
+                path = self.write("c.yaml", f"apiVersion: dlc-check/v1\nkind: Config\n{config}\nray: {{address: 'http://127.0.0.1:9'}}\n"
+                                  "policy: {fsdp: {framework: {engine: torch, launcher: ray-train}}}\n")
+                done = self.run_cli("fsdp", "-c", path, "--no-sign", "--out", self.dir / "out", expect=USAGE)
+                self.assertIn(message, done.stderr)
+                self.assertFalse((self.dir / "out").exists())
+        # Another stage does not mind.
+        path = self.write("c.yaml", "apiVersion: dlc-check/v1\nkind: Config\ntarget: {type: local, ranks: 1}\n"
+                          "policy: {gpu: {devices: no}, fsdp: {framework: {engine: torch, launcher: ray-train}}}\n")
+        self.assertNotEqual(self.run_cli("gpu", "-c", path, "--no-sign", "--out", self.dir / "out").returncode, USAGE)
+
 
 if __name__ == "__main__":
     unittest.main()
