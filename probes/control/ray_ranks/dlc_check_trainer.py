@@ -29,6 +29,7 @@ Json = dict[str, Any]
 
 LOOK_SECONDS = 0.5
 START_SECONDS = 180  # for workers that have their places, to load Ray Train and torch
+ABORT_SECONDS = 10  # for TorchTrainer to end by itself
 GONE_SECONDS = 30  # for actors of a driver that is gone
 # Actors that Ray Train makes to outlive its driver, and that write nothing: one ends some seconds after its controller, one is the
 # cluster's, which Ray makes once for all jobs and keeps.
@@ -304,6 +305,18 @@ def fit() -> None:
 # The first process.
 
 
+def end_softly(child: "subprocess.Popen[bytes]") -> None:
+    """Ray Train 2 ends what it started on SIGINT; on SIGKILL it leaves its detached PlacementGroupCleaner for good, if that does not
+    watch yet."""
+    if child.poll() is None:
+        child.send_signal(signal.SIGINT)
+    try:
+        child.wait(ABORT_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
 class Keeper:
     def __init__(self) -> None:
         self.events: queue.Queue[Json | None] = queue.Queue()
@@ -345,8 +358,7 @@ class Keeper:
             threading.Thread(target=self.wait_for_stop, daemon=True).start()
             why = self.until_ended(work)
         finally:
-            child.kill()
-            child.wait()
+            end_softly(child)
         if why:
             self.say(what=why)
         elif child.returncode:
