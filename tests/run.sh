@@ -16,7 +16,7 @@ packages=(
   # the other presets
   clang clang-format clang-tidy libclang-rt-14-dev
   # real parts that tests run against
-  docker-registry skopeo apache2-utils openssl jq python3 python3-jsonschema libxml2-utils iproute2 libfabric1 libfabric-bin
+  docker-registry skopeo apache2-utils openssl jq python3 python3-jsonschema libxml2-utils iproute2 libfabric1 libfabric-bin openmpi-bin
   binutils util-linux procps git ca-certificates libfuse3-dev fuse3 glusterfs-server e2fsprogs
 )
 install_missing "${packages[@]}"

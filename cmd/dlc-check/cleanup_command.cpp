@@ -38,9 +38,12 @@ Result<CleanupTarget> ReadTarget(const std::string& config_file) {
     return config.error();
   }
   const bool on_ray = config->target.type.text == "ray";
-  if (config->target.type.text != "local" && !on_ray) {
-    return Error{ErrorCode::kInvalidInput, config_file + ": no target to look from",
-                 "target: {type: local, ranks: N} looks from this host, type ray from the nodes"};
+  const bool here = config->target.type.text == "local" || config->target.type.text == "env";
+  if (!here && !on_ray) {
+    return Error{
+        ErrorCode::kInvalidInput, config_file + ": no target to look from",
+        "target: {type: local, ranks: N} and {type: env} look from this host, type ray from "
+        "the nodes"};
   }
   if (config->checkpoint_path.empty()) {
     return Error{ErrorCode::kInvalidInput, config_file + ": there is no checkpoint.path",

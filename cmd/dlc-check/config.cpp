@@ -227,7 +227,10 @@ Result<void> ConfigReader::PlantedFaultPart(const DocNode& node) {
   PlantedFault fault;
   StrictMap map(file_, node, "target.plantedFaults[" + std::to_string(faults.size()) + "]");
   map.Require("rank");
-  map.Int("rank", fault.rank, 0, std::max(config_.target.ranks, 1) - 1);
+  const TargetConfig& target = config_.target;
+  // How many ranks there are, target env has to ask its surroundings.
+  const int ranks = target.type.text == "env" && target.ranks == 0 ? kMostRanks : target.ranks;
+  map.Int("rank", fault.rank, 0, std::max(ranks, 1) - 1);
   map.Text("step", fault.step);
   map.Require("kind");
   const auto names = [](const auto& kinds) {

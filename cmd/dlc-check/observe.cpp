@@ -63,7 +63,54 @@ Result<void> RunStage(Stage stage, Plan& plan, RankLaunchers& launchers, Progres
   return {};
 }
 
+template <class T>
+std::string WhyUnseen(const Observed<T>& observed) {
+  return observed.failed() ? observed.error().message : observed.why_not().reason;
+}
+
+/// Empty: rank 0 has this rank's document, for they met.
+std::string WhyNoPart(const Observed<RankRun>& ranks, std::size_t rank) {
+  const RankRun* run = ranks.get();
+  if (run == nullptr) {
+    return WhyUnseen(ranks);
+  }
+  if (rank >= run->ranks.size()) {
+    return "it has no document";
+  }
+  const RankObservations* mine = run->ranks[rank].seen.get();
+  if (mine == nullptr) {
+    return WhyUnseen(run->ranks[rank].seen);
+  }
+  for (const ExperimentResult<Meeting>& meeting : mine->meet) {
+    if (!meeting.seen.seen()) {
+      return WhyUnseen(meeting.seen);
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+bool TakePart(Plan& plan, Progress& progress) {
+  RankLaunchers launchers(plan.ranks, plan.ray, plan.live, plan.observations.cluster);
+  const auto me = static_cast<std::size_t>(plan.ranks.env->rank);
+  bool all = true;
+  for (const Stage stage : plan.observations.run.stages) {
+    Observed<RankRun>* ranks = RanksOf(plan.observations, stage);
+    if (ranks == nullptr || Interrupted()) {
+      continue;
+    }
+    progress.Stage(StageName(stage));
+    ObserveRankStage(stage, *ranks, plan, launchers, progress);
+    if (std::string why = WhyNoPart(*ranks, me);
+        !why.empty() && !WorkOf(stage, plan.ranks).steps.empty()) {
+      progress.Warn(std::string(StageName(stage)) + ": " + why);
+      all = false;
+    }
+  }
+  progress.Done();
+  return all && !Interrupted();
+}
 
 Result<void> Observe(Plan& plan, Progress& progress) {
   RunFacts& run = plan.observations.run;

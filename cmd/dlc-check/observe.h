@@ -11,4 +11,9 @@ namespace dlc {
 /// the user must mend (a bad reference, CA or docker config).
 Result<void> Observe(Plan& plan, Progress& progress);
 
+/// Of a rank whose evidence another one writes (RankSetup::takes_part_only): runs its rank of each
+/// stage and tells what went wrong. False: rank 0 does not have all that this rank was to show.
+/// What blocks a stage is rank 0's to know; this one then waits for it in vain.
+bool TakePart(Plan& plan, Progress& progress);
+
 }  // namespace dlc

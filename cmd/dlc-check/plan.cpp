@@ -152,18 +152,11 @@ void FillRegistry(const Config* config, Plan& plan) {
 
 Result<void> CheckTarget(const Config& config) {
   const ConfigText& type = config.target.type;
-  if (type.empty() || type.text == "local" || type.text == "ray") {
-    return {};
-  }
   if (type.text == "replay") {
     return DocumentError(config.file, type.line, "target 'replay' needs no run",
                          "use 'dlc-check judge OBSERVATIONS --policy POLICY'");
   }
-  return DocumentError(
-      config.file, type.line, "target '" + type.text + "' is not supported by this version",
-      "target: {type: local, ranks: N} runs ranks on this host, {type: ray, ranks: N} "
-      "on a Ray cluster; without a target "
-      "the image, gpu and nccl stages judge saved answers");
+  return {};
 }
 
 Result<void> MakeSigner(const SignOptions& sign, Plan& plan) {
@@ -238,7 +231,7 @@ Result<void> ReadImports(const RunOptions& options, Plan& plan) {
                                  : ReadNcclImports(options.imports, plan.observations);
 }
 
-void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Plan& plan) {
+void FillRun(const std::vector<std::string>& argv, Plan& plan) {
   RunFacts& run = plan.observations.run;
   run.id = NewRunId();
   run.mode = "files";
@@ -251,7 +244,12 @@ void FillRun(const RunOptions& options, const std::vector<std::string>& argv, Pl
   } else {
     plan.warnings.push_back("the tool's own digest is not recorded: " + digest.error().message);
   }
-  plan.out_dir = options.out_dir.empty() ? "dlc-check-" + run.id : options.out_dir;
+}
+
+/// That of the ranks, which all of them have.
+void TakeRunId(const RunOptions& options, Plan& plan) {
+  plan.observations.run.id = plan.ranks.run_id;
+  plan.out_dir = options.out_dir.empty() ? "dlc-check-" + plan.ranks.run_id : options.out_dir;
 }
 
 }  // namespace
@@ -336,7 +334,7 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return stages.error();
   }
 
-  FillRun(options, argv, plan);
+  FillRun(argv, plan);
   plan.observations.run.stages = std::move(stages).value();
   if (auto cluster = ChooseCluster(options, given, plan); !cluster) {
     return cluster.error();
@@ -360,6 +358,10 @@ Result<Plan> MakePlan(const RunOptions& options, const std::vector<std::string>&
     return ranks.error();
   }
   plan.ranks = std::move(ranks).value();
+  TakeRunId(options, plan);
+  if (plan.ranks.takes_part_only()) {
+    return plan;
+  }
   if (plan.ranks.ray && !plan.ray.address && !plan.live) {
     return NoDashboard(*given);
   }

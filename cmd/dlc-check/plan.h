@@ -56,7 +56,9 @@ struct Plan {
   Observations observations;       ///< run facts, and what the files say
   std::unique_ptr<Signer> signer;  ///< null: unsigned
   RankSetup ranks;
-  std::string out_dir;
+  std::string out_dir;  ///< of a rank that takes part only, unused
+  /// Of such a rank, filled when it has: whether rank 0 has all of it.
+  std::optional<bool> took_part;
   std::vector<std::string> warnings;
   std::vector<std::string>
       leftovers;  ///< filled by Observe: what this run created and could not remove

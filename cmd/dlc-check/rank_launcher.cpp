@@ -57,6 +57,9 @@ Observed<OpenRay> RankLaunchers::Open(Progress& progress) {
 }
 
 Observed<std::unique_ptr<Launcher>> RankLaunchers::Make(Progress& progress) {
+  if (setup_.env) {
+    return std::unique_ptr<Launcher>(std::make_unique<EnvLauncher>(""));
+  }
   if (!setup_.ray) {
     return std::unique_ptr<Launcher>(std::make_unique<LocalLauncher>(LocalLauncherOptions{}));
   }

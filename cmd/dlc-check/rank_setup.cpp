@@ -128,6 +128,30 @@ Result<void> CheckFrameworkLauncher(const Config& config, const FsdpPolicy& fsdp
   return {};
 }
 
+Result<EnvRank> EnvRankOfTarget(const Config& config) {
+  auto env = EnvRankOf();
+  if (!env) {
+    Error error = env.error();
+    error.message = config.file + ": target env: " + error.message;
+    return error;
+  }
+  if (config.target.ranks != 0 && config.target.ranks != env->ranks) {
+    return DocumentError(config.file, config.target.type.line,
+                         "target.ranks is " + std::to_string(config.target.ranks) +
+                             ", and WORLD_SIZE is " + std::to_string(env->ranks),
+                         "leave ranks out: who starts the ranks says how many");
+  }
+  for (const FaultConfig& planted : config.target.planted_faults) {
+    if (planted.fault.rank >= env->ranks) {
+      return DocumentError(config.file, planted.line,
+                           "there is no rank " + std::to_string(planted.fault.rank) +
+                               " to plant a fault in: WORLD_SIZE is " + std::to_string(env->ranks),
+                           "ranks count from 0");
+    }
+  }
+  return env;
+}
+
 }  // namespace
 
 RayRanksSetup RayRanksOf(const TargetConfig& target) {
@@ -157,7 +181,15 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
   if (target.type.text == "ray") {
     setup.ray = RayRanksOf(target);
   }
-  if (target.type.text == "local" || setup.ray) {
+  if (target.type.text == "env") {
+    auto env = EnvRankOfTarget(*config);
+    if (!env) {
+      return env.error();
+    }
+    setup.env = std::move(*env);
+    setup.run_id = setup.env->run_id;
+  }
+  if (target.type.text == "local" || setup.ray || setup.env) {
     if (policy.fsdp.training.model == kWorkloadModel && !model) {
       return Error{ErrorCode::kInvalidInput,
                    config->file +
@@ -165,7 +197,7 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
                        "(fsdp.training.model: workload), and there is none",
                    "name its config.json: workload: {modelConfig: config.json}"};
     }
-    setup.ranks = std::max(target.ranks, 1);
+    setup.ranks = setup.env ? setup.env->ranks : std::max(target.ranks, 1);
     setup.checkpoint_path = config->checkpoint_path.path;
     setup.inspect_path = config->checkpoint_inspect.path;
     setup.gpu_seconds = config->gpu.seconds;

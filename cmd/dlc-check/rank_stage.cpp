@@ -62,7 +62,9 @@ RankStageResult RunRanks(StageWork work, const RankSetup& setup, Launcher& launc
     return {NotLookedAt{std::move(work.why_not), ""}, {}};
   }
   progress.Step("starting " + std::to_string(setup.ranks) + " ranks " +
-                (setup.ray ? "through Ray" : "on this host"));
+                (setup.ray   ? "through Ray"
+                 : setup.env ? "of which this is rank " + std::to_string(setup.env->rank)
+                             : "on this host"));
   LaunchRequest request;
   request.plan.run_id = setup.run_id;
   request.plan.join_deadline_ms = static_cast<int>(setup.timeout.value_or(kJoin).count());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/policy.h"
+#include "probes/control/launcher/env_launcher.h"
 #include "probes/control/launcher/launcher.h"
 #include "probes/observations/observed.h"
 #include "probes/observations/plan.h"
@@ -30,6 +31,9 @@ struct RankSetup {
   int ranks = 0;                     ///< 0: there is no target to run them on
   std::string why_no_ranks;          ///< empty: the config has no target
   std::optional<RayRanksSetup> ray;  ///< absent: the ranks are children of this host
+  std::optional<EnvRank> env;        ///< absent: all of them are; else this process is one
+  /// The evidence is another process's to write.
+  bool takes_part_only() const { return env && env->rank != 0; }
   /// Of the ranks' meeting and of each step; absent: what each needs at most.
   std::optional<std::chrono::milliseconds> timeout;
   std::vector<PlantedFault> faults;  ///< a fault of a step goes into the stage that has the step

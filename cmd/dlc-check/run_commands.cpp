@@ -105,6 +105,10 @@ Result<Plan> PlanAndObserve(const RunOptions& options, const CommandContext& con
   for (const std::string& warning : plan->warnings) {
     progress.Warn(warning);
   }
+  if (plan->ranks.takes_part_only()) {
+    plan->took_part = TakePart(*plan, progress);
+    return plan;
+  }
   if (auto observed = Observe(*plan, progress); !observed) {
     return std::move(observed).error();
   }
@@ -115,6 +119,19 @@ void TellLeftovers(const CommandContext& context, const std::vector<std::string>
   for (const std::string& leftover : leftovers) {
     context.err << "dlc-check: left behind: " << leftover << "\n";
   }
+}
+
+/// Of a rank whose evidence rank 0 writes. Its verdict is not this one's: who starts ranks, as
+/// torchrun, ends all of them when one fails, and rank 0 has still to write.
+ExitCode EndOfPart(const CommandContext& context, const Plan& plan) {
+  TellLeftovers(context, plan.leftovers);
+  if (!context.quiet) {
+    context.err << "dlc-check: rank " << plan.ranks.env->rank << " of " << plan.ranks.env->ranks
+                << (*plan.took_part ? " took part" : " could not take part")
+                << "; rank 0 writes the evidence\n";
+  }
+  return ExitCodeOf(RunEnd{*plan.took_part ? Outcome::kPassed : Outcome::kIncomplete,
+                           ReceivedSignal(), true, !plan.leftovers.empty()});
 }
 
 struct WrittenFiles {
@@ -179,6 +196,9 @@ class RunCommand : public Command {
     if (!plan) {
       return context.Fail(plan.error());
     }
+    if (plan->took_part) {
+      return EndOfPart(context, *plan);
+    }
     if (ReceivedSignal() != 0) {
       ExpectSignalAgain();
     }
@@ -230,6 +250,9 @@ class SnapshotCommand : public Command {
     auto plan = PlanAndObserve(options_, context, progress);
     if (!plan) {
       return context.Fail(plan.error());
+    }
+    if (plan->took_part) {
+      return EndOfPart(context, *plan);
     }
     const auto path = WriteObservations(plan->out_dir, plan->observations);
     progress.Done();

@@ -12,7 +12,7 @@ import time
 import unittest
 
 import kube_server
-from harness import EXAMPLE, FAILED, INCOMPLETE, OK, TESTDATA, USAGE
+from harness import EXAMPLE, FAILED, INCOMPLETE, OK, ROOT, TESTDATA, USAGE
 from kube_faults_test import MEGABYTE, KubeCase
 from kube_server import NAMESPACE, RBAC, KubeServer
 
@@ -259,6 +259,15 @@ class Jobs(KubeCase):
             changed = json.loads(json.dumps(pod))
             change(changed)
             self.assertEqual(self.breaches(changed), [breach])
+
+    def test_the_plain_pods_of_the_example_are_accepted(self):
+        kinds = []
+        for text in (ROOT / "examples" / "env" / "pods.yaml").read_text().split("\n---\n"):
+            kinds.append(re.search("^kind: (.*)$", text, re.MULTILINE).group(1))
+            path = f"/api/v1/namespaces/{NAMESPACE}/{kinds[-1].lower()}s?dryRun=All&fieldValidation=Strict"
+            code, made = SERVER.request("POST", path, text.encode(), content_type="application/yaml")
+            self.assertEqual(code, 201, made)
+        self.assertEqual(kinds, ["Service", "ConfigMap", "Pod", "Pod"])
 
     def test_its_command_gates_by_exit_code_and_takes_a_policy(self):
         container = self.job("--only", "image,gpu")["spec"]["template"]["spec"]["containers"][0]

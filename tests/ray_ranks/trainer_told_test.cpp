@@ -175,7 +175,7 @@ TEST_CASE("trainer: ends that are no worker's") {
   CHECK(killed.Process(0).signal_name == "SIGSEGV");
   Told broken;
   broken.Take({{"what", "closed"}, {"code", 1}});
-  CHECK(broken.Process(0).how == "exited");
+  CHECK(broken.Process(0).how == "not-started");
   CHECK(broken.Process(0).seen.error().message ==
         "dlc_check_trainer.py ended with code 1, as of Python's subprocess");
   Told exited;

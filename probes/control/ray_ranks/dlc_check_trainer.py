@@ -30,9 +30,10 @@ Json = dict[str, Any]
 LOOK_SECONDS = 0.5
 START_SECONDS = 180  # for workers that have their places, to load Ray Train and torch
 ABORT_SECONDS = 10  # for TorchTrainer to end by itself
+CLEANER_SECONDS = 8  # for Ray Train's own to see that it is no more needed
 GONE_SECONDS = 30  # for actors of a driver that is gone
-# Actors that Ray Train makes to outlive its driver, and that write nothing: one ends some seconds after its controller, one is the
-# cluster's, which Ray makes once for all jobs and keeps.
+# Actors that Ray Train makes to outlive its driver, and that write nothing: one ends some seconds after its controller, but for the times
+# that it does not (seen in 2.60: its thread ends and it stays), one is the cluster's, which Ray makes once for all jobs and keeps.
 CLEANER, COORDINATOR = "PlacementGroupCleaner", "_AutoscalingCoordinatorActor"
 STAYS_GONE_SECONDS = 1  # that a directory must, when all who wrote there are said to be gone
 WORDS = 2000
@@ -170,7 +171,8 @@ class Fit:
 
         self.work, self.say = work, say
         ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
-        say(what="job", id=ray.get_runtime_context().get_job_id())
+        context = ray.get_runtime_context()
+        say(what="job", id=context.get_job_id(), node=context.get_node_id())
         self.told = ray.remote(Told).options(num_cpus=0).remote()
         self.rank_of_actor: dict[str, int] = {}
         self.relaying = threading.Lock()
@@ -306,8 +308,7 @@ def fit() -> None:
 
 
 def end_softly(child: "subprocess.Popen[bytes]") -> None:
-    """Ray Train 2 ends what it started on SIGINT; on SIGKILL it leaves its detached PlacementGroupCleaner for good, if that does not
-    watch yet."""
+    """Ray Train 2 ends what it started on SIGINT; on SIGKILL it may leave its detached PlacementGroupCleaner."""
     if child.poll() is None:
         child.send_signal(signal.SIGINT)
     try:
@@ -320,7 +321,7 @@ def end_softly(child: "subprocess.Popen[bytes]") -> None:
 class Keeper:
     def __init__(self) -> None:
         self.events: queue.Queue[Json | None] = queue.Queue()
-        self.job = ""
+        self.job = self.node = ""
 
     def say(self, **message: Any) -> None:
         try:
@@ -387,7 +388,7 @@ class Keeper:
             if event["what"] == "stopped":
                 return "stopped"
             if event["what"] == "job":
-                self.job = event["id"]
+                self.job, self.node = event["id"], event["node"]
                 continue
             if event["what"] == "run":
                 placed = time.monotonic() + work["waitSeconds"] + START_SECONDS
@@ -401,18 +402,29 @@ class Keeper:
             return
         from ray.util.state import list_actors
 
-        end = time.monotonic() + GONE_SECONDS
+        start = time.monotonic()
         left = ["unknown"]
-        while time.monotonic() < end:
+        while time.monotonic() < start + GONE_SECONDS:
             try:
                 found = list_actors(filters=[("job_id", "=", self.job), ("state", "!=", "DEAD")], timeout=GONE_SECONDS)
                 left = [one.class_name for one in found if one.class_name not in but]
+                if CLEANER in left and time.monotonic() > start + CLEANER_SECONDS:
+                    self.kill_cleaners(found)
             except Exception:  # Ray may be ending itself
                 pass
             if not left:
                 return
             time.sleep(LOOK_SECONDS)
         self.say(what="left", text=f"actors of Ray's job {self.job} ({', '.join(sorted(set(left)))}): ray list actors --filter job_id={self.job}")
+
+    def kill_cleaners(self, found: list[Any]) -> None:
+        """A detached actor without a name has no handle any more, and its process is one of this node: Ray Train puts it on the head,
+        where jobs run."""
+        for one in found:
+            if one.class_name == CLEANER and one.node_id == self.node:
+                title = pathlib.Path(f"/proc/{one.pid}/cmdline").read_bytes()
+                if title.startswith(f"ray::{CLEANER}".encode()):
+                    os.kill(one.pid, signal.SIGKILL)
 
     def remove(self, made: pathlib.Path) -> None:
         stays = time.monotonic() + STAYS_GONE_SECONDS

@@ -226,8 +226,7 @@ void TrainerTold::ExplainCut(const Run& run, const std::string& why_no_more,
     process.signal_name = std::string("SIG") + (name == nullptr ? "?" : name);
     process.seen = Unavailable("TorchTrainer's driver was killed by " + process.signal_name + at);
   } else if (run.how == "keeper-died") {
-    process.how = "exited";
-    process.exit_code = run.code;
+    process.how = "not-started";  // which is no word of the framework's
     process.seen = Unavailable("dlc_check_trainer.py ended with code " + std::to_string(run.code) +
                                ", as of Python's subprocess" + at);
   } else if (run.how == "died") {
