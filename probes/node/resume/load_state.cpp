@@ -17,7 +17,19 @@ namespace {
 constexpr std::size_t kMostWrongNames = 8;
 constexpr std::string_view kSeen = "seen";
 constexpr std::string_view kNotSeen = "not seen";
-constexpr int kReshards[] = {1, 2, 3, 5};
+
+/// Numbers of ranks that the state is cut for; those first that a run is likely to go on with, for
+/// of a large state not all are read.
+std::vector<int> OtherWorlds(int ranks) {
+  std::vector<int> worlds;
+  for (const int other : {ranks / 2, ranks / 4, 1, 2, 3, 5}) {
+    if (other > 0 && other != ranks &&
+        std::find(worlds.begin(), worlds.end(), other) == worlds.end()) {
+      worlds.push_back(other);
+    }
+  }
+  return worlds;
+}
 
 class Loader {
  public:
@@ -207,10 +219,7 @@ class Loader {
     constexpr std::int64_t kBytesEach = 12;
     const std::int64_t bytes = ParameterCount(setup_.options.shape.model) * kBytesEach;
     std::int64_t left = setup_.most_reshard_bytes;
-    for (const int ranks : kReshards) {
-      if (ranks == ranks_.collectives.Size()) {
-        continue;
-      }
+    for (const int ranks : OtherWorlds(ranks_.collectives.Size())) {
       if (left < bytes) {
         seen_.reshard_not_looked_at = "the state has " + std::to_string(bytes) +
                                       " bytes, and the plan reads up to " +
