@@ -235,7 +235,7 @@ class Runs(Cluster):
     def test_a_client_that_is_killed_at_any_time_leaves_nothing(self):
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
-        for turn in range(4):
+        for turn in range(10):
             with self.subTest(seed=seed, turn=turn):
                 process, _ = self.start_run("checkpoint", self.config())
                 try:

@@ -28,7 +28,7 @@ TEST_CASE("zip: stored members with their sizes and sums, and a directory of the
 }
 
 TEST_CASE("package: named by what is in it, with the driver") {
-  const std::string own = "/proc/self/exe";
+  const std::string own = "/bin/sh";  // any file: one of ours is too large with sanitizers
   const auto package = MakeProbePackage(own);
   REQUIRE(package.has_value());
   CHECK(package->name == "dlc-check-" + Sha256Of(package->bytes).hex + ".zip");

@@ -125,7 +125,7 @@ Ended RunOn(const FakeDashboard& dashboard, const std::atomic<bool>* interrupted
   RayLauncherOptions options;
   options.client = std::make_shared<RayClient>(MakeDirectRoute(*ParseUrl(dashboard.Url()), {}),
                                                RayTokenSources{});
-  options.probe = "/proc/self/exe";
+  options.probe = "/bin/sh";
   options.lease = std::chrono::seconds(2);
   options.poll = std::chrono::milliseconds(20);
   options.stays_away = std::chrono::milliseconds(100);

@@ -178,6 +178,11 @@ TEST_CASE("trainer: ends that are no worker's") {
   CHECK(broken.Process(0).how == "not-started");
   CHECK(broken.Process(0).seen.error().message ==
         "dlc_check_trainer.py ended with code 1, as of Python's subprocess");
+  Told absent;
+  absent.Take({{"what", "closed"}, {"code", 2}, {"lines", {"python3: can't open file"}}});
+  CHECK(absent.Process(0).seen.error().message ==
+        "dlc_check_trainer.py ended with code 2: python3: can't open file");
+  CHECK(absent.Process(0).output_tail.size() == 1);
   Told exited;
   exited.Begin().Take({{"what", "died"}, {"code", 3}});
   CHECK(exited.Process(0).exit_code == 3);

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import Any, Dict, List, Optional, Tuple
@@ -33,6 +34,8 @@ TOLD_AGAIN_SECONDS = 15  # that it still waits
 STOP_SECONDS = 40  # for ranks to clean up; dlc-probe's own limits are shorter
 FRAME_BYTES = 48 * 1024
 PIPE_BYTES = 1 << 16
+WORDS_BYTES = 8192  # of what dlc_check_trainer.py said last, where it failed
+WORDS_LINES = 20
 KEPT_LINES = 1000  # of a rank's output, waiting to be fetched: then the rank waits too
 
 
@@ -300,8 +303,9 @@ class Run:
 
     def train(self) -> None:
         """TorchTrainer's part, in a process that cleans up by itself when this one is gone: it is then no more asked to go on."""
+        words = tempfile.TemporaryFile()
         process = subprocess.Popen([sys.executable, "-B", "dlc_check_trainer.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   start_new_session=True)
+                                   stderr=words, start_new_session=True)
         lines: "queue.Queue[Optional[bytes]]" = queue.Queue()
 
         def read() -> None:
@@ -330,7 +334,10 @@ class Run:
                     process.stdin.close()  # type: ignore[union-attr]
         else:
             return  # it goes on cleaning by itself; that it was not seen to end is told
-        self.say("training", what="closed", code=process.wait())
+        code = process.wait()
+        words.seek(max(words.seek(0, os.SEEK_END) - WORDS_BYTES, 0))
+        lines_said = words.read().decode(errors="replace").splitlines() if code else []
+        self.say("training", what="closed", code=code, lines=lines_said[-WORDS_LINES:])
 
 
 def main() -> int:

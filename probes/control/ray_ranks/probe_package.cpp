@@ -73,7 +73,8 @@ std::string MakeZip(const std::vector<ZipMember>& members) {
     Put(directory, kCentralHeader, 4);
     Put(directory, kMadeOnUnix, 2);
     directory += common;
-    Put(directory, 0, 2 + 2 + 2);  // comment, disk, internal attributes
+    Put(directory, 0, 4);  // comment, disk
+    Put(directory, 0, 2);  // internal attributes
     Put(directory, kMode, 4);
     Put(directory, static_cast<std::uint32_t>(zip.size()), 4);
     directory += member.name;

@@ -227,8 +227,11 @@ void TrainerTold::ExplainCut(const Run& run, const std::string& why_no_more,
     process.seen = Unavailable("TorchTrainer's driver was killed by " + process.signal_name + at);
   } else if (run.how == "keeper-died") {
     process.how = "not-started";  // which is no word of the framework's
+    process.output_tail = run.lines;
     process.seen = Unavailable("dlc_check_trainer.py ended with code " + std::to_string(run.code) +
-                               ", as of Python's subprocess" + at);
+                               (run.lines.empty() ? ", as of Python's subprocess"
+                                                  : ": " + OneLine(run.lines.back(), kWordsChars)) +
+                               at);
   } else if (run.how == "died") {
     process.how = "exited";
     process.exit_code = run.code;
