@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checks/pod_resources.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 namespace {
@@ -64,8 +65,7 @@ const ResourceClaim* FindClaim(const std::vector<ResourceClaim>& claims,
 
 template <class T>
 std::string WhyUnseen(const char* what, const Observed<T>& observed) {
-  return std::string(what) + " not looked at: " +
-         (observed.failed() ? observed.error().message : observed.why_not().reason);
+  return std::string(what) + " not looked at: " + WhyUnseen(observed);
 }
 
 }  // namespace

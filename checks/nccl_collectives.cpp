@@ -8,6 +8,7 @@
 #include "checks/nccl_steps.h"
 #include "checks/wording.h"
 #include "probes/observations/nccl_log.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 
@@ -165,9 +166,7 @@ void JudgeCompletes(Context& context, const NcclStep& step) {
       {{"operations that did not end by the deadline", Op::kEq, std::int64_t{0},
         std::int64_t{step.rows.unseen ? 1 : 0}, "", "observation:nccl_ranks.nccl_collectives"}});
   if (finding.verdict == Verdict::kFail) {
-    finding.actual = finding.reason.message = step.rows.unseen->failed()
-                                                  ? step.rows.unseen->error().message
-                                                  : step.rows.unseen->why_not().reason;
+    finding.actual = finding.reason.message = WhyUnseen(*step.rows.unseen);
     finding.notes.push_back(
         Count(static_cast<std::size_t>(rows), "row") + " before it" +
         (measured.empty() ? "" : ": " + Joined({measured.begin(), measured.end()})));

@@ -1,5 +1,7 @@
 #include "checks/rank_results.h"
 
+#include "probes/observations/rank_list.h"
+
 namespace dlc {
 
 std::string RankName(const RankReport& report) {
@@ -9,21 +11,10 @@ std::string RankName(const RankReport& report) {
 }
 
 std::string RankNames(const RankRun& run, const std::vector<int>& ranks) {
-  if (ranks.size() == 1) {
-    const auto it = std::find_if(run.ranks.begin(), run.ranks.end(),
-                                 [&](const RankReport& r) { return r.rank == ranks[0]; });
-    return it == run.ranks.end() ? "rank " + std::to_string(ranks[0]) : RankName(*it);
-  }
-  constexpr std::size_t kNamed = 8;
-  std::string text = "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i == kNamed && ranks.size() > kNamed + 1) {
-      return text + " and " + std::to_string(ranks.size() - i) + " more";
-    }
-    const bool last = i + 1 == ranks.size();
-    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
+  const auto named = std::find_if(run.ranks.begin(), run.ranks.end(), [&](const RankReport& r) {
+    return ranks.size() == 1 && r.rank == ranks[0];
+  });
+  return named == run.ranks.end() ? RankList(ranks) : RankName(*named);
 }
 
 std::string GroupsText(const RankRun& run, const std::map<std::string, std::vector<int>>& groups) {

@@ -18,6 +18,7 @@
 #include "cmd/dlc-check/rank_stage.h"
 #include "cmd/dlc-check/signals.h"
 #include "probes/documents/node.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 namespace {
@@ -166,9 +167,7 @@ ExitCode CleanupCommand::Tell(CommandContext& context, const RankStageResult& re
   } else {
     for (const auto& rank : ResultsOf(result.run.value(), &RankObservations::leftover_runs)) {
       if (!rank.seen.seen()) {
-        blind = {ErrorCode::kUnavailable,
-                 rank.name + " could not look: " +
-                     (rank.seen.failed() ? rank.seen.error().message : rank.seen.why_not().reason),
+        blind = {ErrorCode::kUnavailable, rank.name + " could not look: " + WhyUnseen(rank.seen),
                  ""};
         continue;
       }

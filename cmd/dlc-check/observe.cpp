@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "cmd/dlc-check/rank_launcher.h"
 #include "cmd/dlc-check/signals.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 namespace {
@@ -61,11 +62,6 @@ Result<void> RunStage(Stage stage, Plan& plan, RankLaunchers& launchers, Progres
     ObserveRankStage(stage, *ranks, plan, launchers, progress);
   }
   return {};
-}
-
-template <class T>
-std::string WhyUnseen(const Observed<T>& observed) {
-  return observed.failed() ? observed.error().message : observed.why_not().reason;
 }
 
 /// Empty: rank 0 has this rank's document, for they met.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace dlc {
 namespace {
@@ -34,19 +35,28 @@ bool IsTag(std::string_view tag) {
          std::all_of(tag.begin(), tag.end(), IsTagChar);
 }
 
+/// Of `rest`, a part of `text`: what follows a colon after the last slash. Before it, directories
+/// and hosts may hold colons.
+Result<void> TakeTag(std::string_view text, std::string_view& rest, ImageReference& ref) {
+  const auto slash = rest.rfind('/');
+  const auto colon = rest.rfind(':');
+  if (colon == std::string_view::npos || (slash != std::string_view::npos && colon < slash)) {
+    return {};
+  }
+  ref.tag = std::string(rest.substr(colon + 1));
+  rest = rest.substr(0, colon);
+  if (!IsTag(ref.tag)) {
+    return BadReference(text, "'" + ref.tag + "' is not a tag");
+  }
+  return {};
+}
+
 Result<ImageReference> ParseLayout(std::string_view text) {
   ImageReference ref;
   ref.oci_layout = true;
   std::string_view rest = text.substr(4);
-  // A colon after the last slash starts the tag; directories may hold colons before it.
-  const auto slash = rest.rfind('/');
-  const auto colon = rest.rfind(':');
-  if (colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash)) {
-    ref.tag = std::string(rest.substr(colon + 1));
-    rest = rest.substr(0, colon);
-    if (!IsTag(ref.tag)) {
-      return BadReference(text, "'" + ref.tag + "' is not a tag");
-    }
+  if (auto taken = TakeTag(text, rest, ref); !taken) {
+    return std::move(taken).error();
   }
   if (rest.empty()) {
     return BadReference(text, "no directory after 'oci:'");
@@ -93,14 +103,8 @@ Result<ImageReference> ImageReference::Parse(std::string_view text) {
     ref.digest = *digest;
     rest = rest.substr(0, at);
   }
-  const auto slash = rest.rfind('/');
-  const auto colon = rest.rfind(':');
-  if (colon != std::string_view::npos && (slash == std::string_view::npos || colon > slash)) {
-    ref.tag = std::string(rest.substr(colon + 1));
-    rest = rest.substr(0, colon);
-    if (!IsTag(ref.tag)) {
-      return BadReference(text, "'" + ref.tag + "' is not a tag");
-    }
+  if (auto taken = TakeTag(text, rest, ref); !taken) {
+    return std::move(taken).error();
   }
   // docker's rule: the first part is a host if it has a dot or a port or is localhost.
   const auto first = rest.find('/');

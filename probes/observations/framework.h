@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "probes/observations/digest.h"
+#include "probes/observations/fsdp_model.h"
 #include "probes/observations/nccl.h"
 #include "probes/observations/observed.h"
 
@@ -22,30 +23,14 @@ struct FrameworkAdam {
   bool operator==(const FrameworkAdam&) const = default;
 };
 
-/// A Qwen2 decoder by the names of its config.json.
-struct FrameworkModel {
-  std::int64_t hidden = 0;
-  std::int64_t layers = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t intermediate = 0;
-  std::int64_t vocabulary = 0;
-  double rope_theta = 0;
-  double rms_epsilon = 0;
-  bool tied_embedding = false;
-
-  bool operator==(const FrameworkModel&) const = default;
-};
-
 /// What train_framework.py is given, the same for all ranks but for `listen_fd`.
 struct FrameworkJob {
   std::string engine;          ///< "torch", "deepspeed"
   std::string strategy;        ///< "fsdp2", "fsdp1", "zero3"
   std::string device;          ///< "cpu": float32, Gloo; "cuda": bfloat16, NCCL
   std::string implementation;  ///< "transformers", "own"; empty: the first where it is there
-  FrameworkModel model;
-  std::int64_t seed = 0;  ///< of the tokens
+  FsdpModel model;             ///< with its sizes
+  std::int64_t seed = 0;       ///< of the tokens
   std::int64_t weight_seed = 0;
   double weight_spread = 0;
   std::int64_t rows = 0;

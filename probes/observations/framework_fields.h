@@ -15,17 +15,18 @@ template <> struct FieldsOf<FrameworkAdam> { static constexpr Field kFields[] = 
     F<&FrameworkAdam::beta2>("beta2"),
     F<&FrameworkAdam::epsilon>("epsilon"),
     F<&FrameworkAdam::weight_decay>("weightDecay")}; };
-template <> struct FieldsOf<FrameworkModel> { static constexpr Field kFields[] = {
-    F<&FrameworkModel::hidden>("hidden"),
-    F<&FrameworkModel::layers>("layers"),
-    F<&FrameworkModel::heads>("heads"),
-    F<&FrameworkModel::kv_heads>("kvHeads"),
-    F<&FrameworkModel::head_size>("headSize"),
-    F<&FrameworkModel::intermediate>("intermediate"),
-    F<&FrameworkModel::vocabulary>("vocabulary"),
-    F<&FrameworkModel::rope_theta>("ropeTheta"),
-    F<&FrameworkModel::rms_epsilon>("rmsEpsilon"),
-    F<&FrameworkModel::tied_embedding>("tiedEmbedding")}; };
+template <> struct FieldsOf<FsdpModel> { static constexpr Field kFields[] = {
+    F<&FsdpModel::name>("name"),
+    F<&FsdpModel::hidden>("hidden"),
+    F<&FsdpModel::layers>("layers"),
+    F<&FsdpModel::heads>("heads"),
+    F<&FsdpModel::kv_heads>("kvHeads"),
+    F<&FsdpModel::head_size>("headSize"),
+    F<&FsdpModel::intermediate>("intermediate"),
+    F<&FsdpModel::vocabulary>("vocabulary"),
+    F<&FsdpModel::rope_theta>("ropeTheta"),
+    F<&FsdpModel::rms_epsilon>("rmsEpsilon"),
+    F<&FsdpModel::tied_embedding>("tiedEmbedding")}; };
 template <> struct FieldsOf<FrameworkJob> { static constexpr Field kFields[] = {
     F<&FrameworkJob::engine>("engine"),
     F<&FrameworkJob::strategy>("strategy"),

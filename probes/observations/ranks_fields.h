@@ -164,18 +164,6 @@ template <> struct FieldsOf<FsdpLayoutParameters> { static constexpr Field kFiel
     F<&FsdpLayoutParameters::shard_ranks>("shardRanks"),
     F<&FsdpLayoutParameters::whole_elements>("wholeElements"),
     F<&FsdpLayoutParameters::every_unit>("everyUnit")}; };
-template <> struct FieldsOf<FsdpModel> { static constexpr Field kFields[] = {
-    F<&FsdpModel::name>("name"),
-    F<&FsdpModel::hidden>("hidden"),
-    F<&FsdpModel::layers>("layers"),
-    F<&FsdpModel::heads>("heads"),
-    F<&FsdpModel::kv_heads>("kvHeads"),
-    F<&FsdpModel::head_size>("headSize"),
-    F<&FsdpModel::intermediate>("intermediate"),
-    F<&FsdpModel::vocabulary>("vocabulary"),
-    F<&FsdpModel::rope_theta>("ropeTheta"),
-    F<&FsdpModel::rms_epsilon>("rmsEpsilon"),
-    F<&FsdpModel::tied_embedding>("tiedEmbedding")}; };
 template <> struct FieldsOf<FsdpTrainingParameters> { static constexpr Field kFields[] = {
     F<&FsdpTrainingParameters::backend>("backend"),
     F<&FsdpTrainingParameters::library>("library"),

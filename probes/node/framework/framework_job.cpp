@@ -47,9 +47,17 @@ FrameworkJob FrameworkJobOf(const FsdpFrameworkParameters& parameters, const std
   job.engine = parameters.engine;
   job.strategy = parameters.strategy;
   job.device = parameters.training.backend == "cuda" ? "cuda" : "cpu";
-  job.model = {shape.hidden,      shape.layers,        shape.heads,      shape.kv_heads,
-               shape.head_size,   shape.intermediate,  shape.vocabulary, shape.rope_theta,
-               shape.rms_epsilon, shape.tied_embedding};
+  job.model = {parameters.training.model.name,
+               shape.hidden,
+               shape.layers,
+               shape.heads,
+               shape.kv_heads,
+               shape.head_size,
+               shape.intermediate,
+               shape.vocabulary,
+               shape.rope_theta,
+               shape.rms_epsilon,
+               shape.tied_embedding};
   job.seed = job.weight_seed = parameters.training.seed;
   job.weight_spread = static_cast<double>(kWeightSpread);
   job.rows = options.shape.rows;
