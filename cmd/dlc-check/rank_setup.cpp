@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checks/transport_demand.h"
@@ -152,6 +153,20 @@ Result<EnvRank> EnvRankOfTarget(const Config& config) {
   return env;
 }
 
+/// `known`: the config names the workload's config.json.
+Result<void> CheckWorkloadModel(const Config& config, const Policy& policy, bool known) {
+  for (const auto& [key, asked] : {std::pair("fsdp.training", &policy.fsdp.training.model),
+                                   std::pair("checkpoint", &policy.checkpoint.model)}) {
+    if (*asked == kWorkloadModel && !known) {
+      return Error{ErrorCode::kInvalidInput,
+                   config.file + ": the policy trains the workload's model (" + key +
+                       ".model: workload), and there is none",
+                   "name its config.json: workload: {modelConfig: config.json}"};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 RayRanksSetup RayRanksOf(const TargetConfig& target) {
@@ -190,12 +205,8 @@ Result<RankSetup> MakeRankSetup(const Config* config, const Policy& policy, cons
     setup.run_id = setup.env->run_id;
   }
   if (target.type.text == "local" || setup.ray || setup.env) {
-    if (policy.fsdp.training.model == kWorkloadModel && !model) {
-      return Error{ErrorCode::kInvalidInput,
-                   config->file +
-                       ": the policy trains the workload's model "
-                       "(fsdp.training.model: workload), and there is none",
-                   "name its config.json: workload: {modelConfig: config.json}"};
+    if (const auto good = CheckWorkloadModel(*config, policy, model.has_value()); !good) {
+      return good.error();
     }
     setup.ranks = setup.env ? setup.env->ranks : std::max(target.ranks, 1);
     setup.checkpoint_path = config->checkpoint_path.path;

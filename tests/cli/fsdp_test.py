@@ -205,10 +205,13 @@ policy: {{stages: [fsdp], fsdp: {{{TINY}, layouts: [fsdp2], training: {{{policy}
             self.assertIn(message, done.stderr)
 
     def test_a_policy_that_asks_for_it_needs_it(self):
-        text = "apiVersion: dlc-check/v1\nkind: Config\ntarget: {type: local, ranks: 1}\npolicy: {fsdp: {training: {model: workload}}}\n"
-        done = self.run_cli("fsdp", "-c", self.write("none.yaml", text), "--no-sign", "--out", self.dir / "none", expect=USAGE)
-        self.assertIn("none.yaml: the policy trains the workload's model", done.stderr)
-        self.assertIn("workload: {modelConfig: config.json}", done.stderr)
+        for stage, policy, key in [("fsdp", "fsdp: {training: {model: workload}}", "fsdp.training.model"),
+                                   ("checkpoint", "checkpoint: {model: workload}", "checkpoint.model")]:
+            with self.subTest(stage=stage):
+                text = f"apiVersion: dlc-check/v1\nkind: Config\ntarget: {{type: local, ranks: 1}}\ncheckpoint: {{path: {self.dir}}}\npolicy: {{{policy}}}\n"
+                done = self.run_cli(stage, "-c", self.write("none.yaml", text), "--no-sign", "--out", self.dir / "none", expect=USAGE)
+                self.assertIn(f"none.yaml: the policy trains the workload's model ({key}: workload)", done.stderr)
+                self.assertIn("workload: {modelConfig: config.json}", done.stderr)
 
 
 class Bad(Fsdp):
