@@ -8,6 +8,7 @@
 #include "checks/check.h"
 #include "checks/fsdp_framework_runs.h"
 #include "checks/fsdp_framework_transport.h"
+#include "checks/fsdp_ranks.h"
 #include "checks/fsdp_training_runs.h"
 #include "checks/wording.h"
 
@@ -380,16 +381,11 @@ double LimitOf(const FsdpPolicy& fsdp) {
 std::vector<Finding> JudgeFsdpFramework(const Observations& observations, const Policy& policy) {
   Judge judge(kFsdpFramework, policy);
   const FsdpPolicy& fsdp = policy.fsdp;
-  if (fsdp.measure == "no" || fsdp.framework.engine == "none") {
-    judge.NotApplicable(kRuns, {"run", "ranks"},
-                        fsdp.measure == "no"
-                            ? "the policy asks for no sharded models (fsdp.measure: no)"
-                            : "the policy asks for no framework (fsdp.framework.engine: none)");
-    return judge.Take();
-  }
-  if (JudgeWithoutRanks(observations, observations.fsdp_ranks, kRuns,
-                        "what the image's framework trains",
-                        fsdp.measure == "required" ? "" : kNothingDemanded, judge)) {
+  if (JudgeWithoutFsdp(observations, policy, kRuns, "what the image's framework trains",
+                       fsdp.framework.engine == "none"
+                           ? "the policy asks for no framework (fsdp.framework.engine: none)"
+                           : "",
+                       judge)) {
     return judge.Take();
   }
   const RankRun& run = observations.fsdp_ranks.value();

@@ -5,6 +5,7 @@
 
 #include "checks/check.h"
 #include "checks/fsdp_proofs.h"
+#include "checks/fsdp_ranks.h"
 #include "checks/wording.h"
 
 namespace dlc {
@@ -170,46 +171,13 @@ void JudgeBytes(Context& context) {
   NoteSteps(context, finding);
 }
 
-/// What became of one control in one row, on all ranks.
-struct ControlSeen {
-  bool planted = false;
-  bool missed = false;
-};
-
-ControlSeen ControlOf(const FsdpProofRow& row, std::string_view name) {
-  ControlSeen seen;
-  for (const FsdpLayoutProof* proof : row.by_rank) {
-    for (const FsdpControl& control :
-         proof == nullptr ? std::vector<FsdpControl>{} : proof->controls) {
-      if (control.name == name && control.planted) {
-        seen.planted = true;
-        seen.missed = seen.missed || !control.caught;
-      }
-    }
-  }
-  return seen;
-}
-
-/// Of all rows: what was not found, what was never planted though it could be, and how many were.
-struct PlantingsSeen {
-  std::vector<std::string> missed;
-  std::vector<std::string> absent;
-  std::int64_t planted = 0;
-};
-
-PlantingsSeen PlantingsOf(const std::vector<FsdpProofRow>& rows) {
-  PlantingsSeen all;
+FsdpPlanted PlantedOf(const std::vector<FsdpProofRow>& rows) {
+  FsdpPlanted all;
   for (const FsdpProofRow& row : rows) {
     const FsdpLayoutProof* any = row.Any();
     for (const std::string_view name : kControls) {
       const bool possible = any != nullptr && (any->shard_ranks > 1 || name != kControls[0]);
-      const ControlSeen seen = ControlOf(row, name);
-      all.planted += seen.planted ? 1 : 0;
-      if (seen.missed) {
-        all.missed.push_back(std::string(name) + " in " + OfRow(row));
-      } else if (possible && !seen.planted) {
-        all.absent.push_back(std::string(name) + " in " + OfRow(row));
-      }
+      all.Add(FsdpControlOf(row.by_rank, name), possible, std::string(name) + " in " + OfRow(row));
     }
   }
   return all;
@@ -217,46 +185,27 @@ PlantingsSeen PlantingsOf(const std::vector<FsdpProofRow>& rows) {
 
 void JudgeVerifier(Context& context) {
   const Subject subject{"run", "the comparison"};
-  const PlantingsSeen seen = PlantingsOf(context.rows);
+  const FsdpPlanted all = PlantedOf(context.rows);
   if (const FsdpProofRow* unseen = FirstUnseen(RowsOf(context, ""));
-      seen.missed.empty() && unseen != nullptr) {
+      all.missed.empty() && unseen != nullptr) {
     context.judge.Unseen(kVerifier, subject, "what is planted in " + OfRow(*unseen),
                          *unseen->unseen);
     return;
   }
-  if (seen.missed.empty() && !seen.absent.empty()) {
-    context.judge.Unknown(
-        kVerifier, subject,
-        {"not-looked-at", "nothing right was there to plant it in: " + NameSome(seen.absent), ""});
-    return;
-  }
-  Finding& finding = context.judge.Decide(
-      kVerifier, subject,
-      {{"planted damage that was not found", Op::kSubset, std::vector<std::string>{}, seen.missed,
-        "", kSource},
-       {"pieces of damage planted", Op::kGe, std::int64_t{1}, seen.planted, "", kSource}});
-  if (finding.verdict == Verdict::kFail) {
-    finding.reason.message = "it did not find " + NameSome(seen.missed);
-  } else if (finding.verdict == Verdict::kPass) {
-    finding.expected = "all that is planted is found";
-    finding.actual = std::to_string(seen.planted) + " pieces of damage in " +
-                     Count(context.rows.size(), "cut model") + " were";
+  Finding* finding = JudgeFsdpPlanted(kVerifier, subject, all, kSource, context.judge);
+  if (finding != nullptr && finding->verdict == Verdict::kPass) {
+    finding->actual = std::to_string(all.planted) + " pieces of damage in " +
+                      Count(context.rows.size(), "cut model") + " were";
   }
 }
 
 std::vector<Finding> JudgeFsdpLayout(const Observations& observations, const Policy& policy) {
   Judge judge(kFsdpLayout, policy);
+  if (JudgeWithoutFsdp(observations, policy, kElements, "what the ranks do with sharded models", "",
+                       judge)) {
+    return judge.Take();
+  }
   const FsdpPolicy& fsdp = policy.fsdp;
-  if (fsdp.measure == "no") {
-    judge.NotApplicable(kElements, {"run", "ranks"},
-                        "the policy asks for no sharded models (fsdp.measure: no)");
-    return judge.Take();
-  }
-  if (JudgeWithoutRanks(observations, observations.fsdp_ranks, kElements,
-                        "what the ranks do with sharded models",
-                        fsdp.measure == "required" ? "" : kNothingDemanded, judge)) {
-    return judge.Take();
-  }
   const RankRun& run = observations.fsdp_ranks.value();
   const auto results = ResultsOf(run, &RankObservations::fsdp_layout);
   Context context{run, {}, std::move(judge)};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/fsdp_ranks.h"
 #include "checks/fsdp_training_runs.h"
 #include "checks/wording.h"
 
@@ -261,75 +262,37 @@ void JudgeTrainingBytes(TrainingContext& context) {
   }
 }
 
-/// What the run of whole numbers planted, of all ranks.
-struct PlantedControls {
-  std::vector<std::string> missed;  ///< by some rank
-  std::vector<std::string> absent;  ///< on every rank, though it could have been planted
-  std::int64_t planted = 0;
-};
-
-PlantedControls ControlsOf(const TrainingContext& context) {
-  PlantedControls all;
+/// Of the run of whole numbers. One rank has nobody to take a wrong mean with.
+FsdpPlanted PlantedOf(const TrainingContext& context) {
+  FsdpPlanted all;
   for (const std::string_view name : kControls) {
-    bool seen = false;
-    bool caught = true;
-    for (const FsdpTrainingRun* run : context.exact.by_rank) {
-      for (const FsdpControl& control :
-           run == nullptr ? std::vector<FsdpControl>{} : run->controls) {
-        if (control.name == name && control.planted) {
-          seen = true;
-          caught = caught && control.caught;
-        }
-      }
-    }
-    all.planted += seen ? 1 : 0;
-    if (!caught) {
-      all.missed.emplace_back(name);
-    } else if (!seen && (context.run.size > 1 || name != kControls[0])) {
-      all.absent.emplace_back(name);
-    }
+    all.Add(FsdpControlOf(context.exact.by_rank, name),
+            context.run.size > 1 || name != kControls[0], std::string(name));
   }
   return all;
 }
 
 void JudgeTrainingVerifier(TrainingContext& context) {
   const Subject subject{"run", "the comparison"};
-  const PlantedControls controls = ControlsOf(context);
-  if (controls.missed.empty() && context.exact.unseen) {
+  const FsdpPlanted all = PlantedOf(context);
+  if (all.missed.empty() && context.exact.unseen) {
     context.judge.Unseen(kTrainingVerifier, subject, "what is planted", *context.exact.unseen);
     return;
   }
-  if (controls.missed.empty() && !controls.absent.empty()) {
-    context.judge.Unknown(kTrainingVerifier, subject,
-                          {"not-looked-at", "not planted: " + NameSome(controls.absent), ""});
-    return;
-  }
-  Finding& finding = context.judge.Decide(
-      kTrainingVerifier, subject,
-      {{"planted faults that were not found", Op::kSubset, std::vector<std::string>{},
-        controls.missed, "", kSource},
-       {"kinds of faults planted", Op::kGe, std::int64_t{1}, controls.planted, "", kSource}});
-  if (finding.verdict == Verdict::kFail) {
-    finding.reason.message = "it did not find " + NameSome(controls.missed);
-  } else if (finding.verdict == Verdict::kPass) {
-    finding.expected = "all that is planted is found";
-    finding.actual = Count(static_cast<std::size_t>(controls.planted), "kind") + " of faults were";
+  Finding* finding = JudgeFsdpPlanted(kTrainingVerifier, subject, all, kSource, context.judge);
+  if (finding != nullptr && finding->verdict == Verdict::kPass) {
+    finding->actual = Count(static_cast<std::size_t>(all.planted), "kind") + " of faults were";
   }
 }
 
 std::vector<Finding> JudgeFsdpTraining(const Observations& observations, const Policy& policy) {
   Judge judge(kFsdpTraining, policy);
   const FsdpPolicy& fsdp = policy.fsdp;
-  if (fsdp.measure == "no" || fsdp.training.measure == "no") {
-    judge.NotApplicable(kUnsharded, {"run", "ranks"},
-                        fsdp.measure == "no"
-                            ? "the policy asks for no sharded models (fsdp.measure: no)"
-                            : "the policy asks for no training (fsdp.training.measure: no)");
-    return judge.Take();
-  }
-  if (JudgeWithoutRanks(observations, observations.fsdp_ranks, kUnsharded,
-                        "what training over shards comes to",
-                        fsdp.measure == "required" ? "" : kNothingDemanded, judge)) {
+  if (JudgeWithoutFsdp(observations, policy, kUnsharded, "what training over shards comes to",
+                       fsdp.training.measure == "no"
+                           ? "the policy asks for no training (fsdp.training.measure: no)"
+                           : "",
+                       judge)) {
     return judge.Take();
   }
   const RankRun& run = observations.fsdp_ranks.value();
