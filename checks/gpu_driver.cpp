@@ -257,10 +257,7 @@ void JudgeSwitch(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
     }
     const GpuFabricState* fabric = gpu.fabric.get();
     if (fabric == nullptr) {
-      const bool absent =
-          gpu.fabric.failed() && (gpu.fabric.error().code == ErrorCode::kUnsupported ||
-                                  gpu.fabric.error().code == ErrorCode::kNotFound);
-      unread = absent ? unread : &gpu;
+      unread = HasNoSuch(gpu.fabric) ? unread : &gpu;
     } else if (fabric->state != "not-supported") {
       ++with_fabric;
       if (fabric->state != "completed" || fabric->status != 0) {
@@ -316,15 +313,10 @@ void JudgeEnd(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
 
 void JudgeRankDriver(const GpuRankView& rank, const Policy& policy, bool outside_image,
                      Judge& judge) {
-  if (!rank.node.seen()) {
-    judge.Unseen(kStarts, rank.RankSubject(), "its driver", rank.node);
+  if (JudgeWithoutGpu(rank, kStarts, "its driver", judge)) {
     return;
   }
   const GpuNode& node = rank.node.value();
-  if (rank.allotted == 0 && CudaUseOf(node) == CudaUse::kNone) {
-    judge.NotApplicable(kStarts, rank.RankSubject(), "its pod asks for no GPU and is shown none");
-    return;
-  }
   JudgeStarts(rank, node, judge);
   JudgeLeast(rank, node, policy.gpu.min_driver, judge);
   if (CudaUseOf(node) == CudaUse::kNone && !node.nvml.gpus.seen() &&

@@ -6,6 +6,7 @@
 #include "checks/claimed_devices.h"
 #include "checks/pod_resources.h"
 #include "checks/ray_cluster_view.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 namespace {
@@ -39,8 +40,7 @@ void AddReason(std::string& text, const std::string& reason) {
 
 void AddDeviceFiles(const GpuNode& node, std::string& text) {
   if (!node.device_files.seen()) {
-    AddReason(text, node.device_files.failed() ? node.device_files.error().message
-                                               : node.device_files.why_not().reason);
+    AddReason(text, WhyUnseen(node.device_files));
     return;
   }
   bool numbered = false;
@@ -75,7 +75,8 @@ bool IsSliceOf(const std::string& slice, const std::string& cuda_uuid) {
 bool DemandsGpuRanks(const GpuPolicy& gpu) {
   return gpu.devices == "required" || !gpu.model.empty() || gpu.min_memory_bytes > 0 ||
          !gpu.min_driver.empty() || gpu.min_copy_bytes_per_second > 0 ||
-         gpu.min_host_copy_bytes_per_second > 0 || gpu.min_product_operations_per_second > 0;
+         gpu.min_host_copy_bytes_per_second > 0 || gpu.min_product_operations_per_second > 0 ||
+         gpu.peer_access == "required" || gpu.min_nvlinks > 0;
 }
 
 }  // namespace
@@ -197,6 +198,19 @@ bool IsOfModel(std::string_view gpu_name, std::string_view model) {
   const auto name = Words(gpu_name);
   const auto wanted = Words(model);
   return std::search(name.begin(), name.end(), wanted.begin(), wanted.end()) != name.end();
+}
+
+bool JudgeWithoutGpu(const GpuRankView& rank, std::string_view rule, std::string_view what,
+                     Judge& judge) {
+  if (!rank.node.seen()) {
+    judge.Unseen(rule, rank.RankSubject(), std::string(what), rank.node);
+    return true;
+  }
+  if (rank.allotted == 0 && CudaUseOf(rank.node.value()) == CudaUse::kNone) {
+    judge.NotApplicable(rule, rank.RankSubject(), "its pod asks for no GPU and is shown none");
+    return true;
+  }
+  return false;
 }
 
 bool JudgeWithoutGpuRanks(const Observations& observations, const Policy& policy,

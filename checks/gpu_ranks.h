@@ -56,6 +56,18 @@ std::string WhyNoGpu(const GpuNode& node);
 /// "NVIDIA H200" has the model "H200", and "NVIDIA L40S" has not "L4": whole words, in order.
 bool IsOfModel(std::string_view gpu_name, std::string_view model);
 
+/// Where a rank was not seen (`what` of it), or asks for no GPU and is shown none: one finding that
+/// says so. True then, and nothing else of it is to be judged.
+bool JudgeWithoutGpu(const GpuRankView& rank, std::string_view rule, std::string_view what,
+                     Judge& judge);
+
+/// The GPU, or its driver, has no such thing: an answer, and nothing missed.
+template <class T>
+bool HasNoSuch(const Observed<T>& observed) {
+  return observed.failed() && (observed.error().code == ErrorCode::kUnsupported ||
+                               observed.error().code == ErrorCode::kNotFound);
+}
+
 /// Where no ranks can speak: one finding that says why. True then, and nothing else is to be
 /// judged.
 bool JudgeWithoutGpuRanks(const Observations& observations, const Policy& policy,

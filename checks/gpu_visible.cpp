@@ -212,15 +212,10 @@ void JudgeWhole(const GpuRankView& rank, const GpuNode& node, Judge& judge) {
 }
 
 void JudgeRank(const GpuRankView& rank, Judge& judge) {
-  if (!rank.node.seen()) {
-    judge.Unseen(kGiven, rank.RankSubject(), "the GPUs of its pod", rank.node);
+  if (JudgeWithoutGpu(rank, kGiven, "the GPUs of its pod", judge)) {
     return;
   }
   const GpuNode& node = rank.node.value();
-  if (rank.allotted == 0 && CudaUseOf(node) == CudaUse::kNone) {
-    judge.NotApplicable(kGiven, rank.RankSubject(), "its pod asks for no GPU and is shown none");
-    return;
-  }
   JudgeGiven(rank, node, judge);
   JudgeList(rank, node, judge);
   JudgeSame(rank, node, judge);

@@ -4,6 +4,7 @@
 
 #include "checks/wording.h"
 #include "probes/observations/nccl_log.h"
+#include "probes/observations/why_unseen.h"
 
 namespace dlc {
 namespace {
@@ -12,20 +13,11 @@ namespace {
 constexpr double kTcpAllowedBytes = 16 << 20;
 constexpr double kTcpAllowedShare = 0.01;
 
-std::int64_t LinesOf(const NcclConnections& one) {
-  return one.sends + one.receives + one.others;
-}
-
-bool OfNetwork(const NcclConnections& one) {
-  return one.transport == "NET" || one.transport == "COLLNET";
-}
-
 bool OnOneNode(const NcclLog& log) {
   const bool network = std::any_of(log.connections.begin(), log.connections.end(), OfNetwork);
   const bool single = std::all_of(log.communicators.begin(), log.communicators.end(),
                                   [](const NcclLoggedCommunicator& one) { return one.nodes == 1; });
-  return !network && !log.communicators.empty() && single && log.unread_connections == 0 &&
-         log.damaged_lines == 0 && log.folded_lines == 0 && log.dropped == 0;
+  return !network && !log.communicators.empty() && single && HasEveryConnection(log);
 }
 
 bool BetweenNodes(const NcclLog& log) {
@@ -195,6 +187,19 @@ void Raise(const TransportEvidence& evidence, TransportVerdict& verdict) {
 
 }  // namespace
 
+std::int64_t LinesOf(const NcclConnections& one) {
+  return one.sends + one.receives + one.others;
+}
+
+bool OfNetwork(const NcclConnections& one) {
+  return one.transport == "NET" || one.transport == "COLLNET";
+}
+
+bool HasEveryConnection(const NcclLog& log) {
+  return log.unread_connections == 0 && log.damaged_lines == 0 && log.folded_lines == 0 &&
+         log.dropped == 0;
+}
+
 std::string_view TransportLevelName(TransportLevel level) {
   switch (level) {
     case TransportLevel::kTcpProven:
@@ -226,9 +231,7 @@ TransportVerdict JudgeTransport(const TransportEvidence& evidence) {
     return verdict;
   }
   if (log == nullptr) {
-    verdict.because.push_back("no log of NCCL: " + (evidence.log.failed()
-                                                        ? evidence.log.error().message
-                                                        : evidence.log.why_not().reason));
+    verdict.because.push_back("no log of NCCL: " + WhyUnseen(evidence.log));
     return verdict;
   }
   verdict.one_node = OnOneNode(*log);

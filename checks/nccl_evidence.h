@@ -56,6 +56,13 @@ struct TransportVerdict {
 
 TransportVerdict JudgeTransport(const TransportEvidence& evidence);
 
+/// Lines of the log.
+std::int64_t LinesOf(const NcclConnections& one);
+bool OfNetwork(const NcclConnections& one);
+/// No line is lost or unread that could be of another connection, but for the end of one that was
+/// still written (NcclLog::cut).
+bool HasEveryConnection(const NcclLog& log);
+
 /// Network connections that go through host memory.
 std::int64_t ConnectionsWithoutGpuDirect(const NcclLog& log);
 

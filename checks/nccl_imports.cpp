@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "checks/nccl_inside_node.h"
 #include "checks/nccl_levels.h"
 #include "checks/nccl_tests_evidence.h"
 #include "checks/wording.h"
@@ -171,6 +172,7 @@ void JudgeLoggedTransport(const std::vector<NcclLogFile>& logs, const Policy& po
   const Subject subject{"run", "the logs"};
   JudgeLevels(ranks, subject, judge);
   JudgeGpuDirect(ranks, policy, subject, judge);
+  JudgeInsideNode(ranks, policy, subject, judge);
 }
 
 }  // namespace dlc

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/nccl_inside_node.h"
 #include "checks/nccl_levels.h"
 #include "checks/nccl_steps.h"
 #include "checks/pod_devices.h"
@@ -36,6 +37,13 @@ constexpr Rule kRules[] = {
     {kNicsRule, Severity::kWarn, false, "the plugin found every EFA device of the pod",
      "the number of NICs in the plugin's log equals the devices that the rank can open",
      "that all of them carry bytes", "look at fi_info -p efa in the pod"},
+    {kInsideNodeRule, Severity::kRequired, false, "ranks of one node reach each other GPU to GPU",
+     "every connection inside a node that NCCL logged is P2P: over NVLink or PCIe, not through "
+     "shared host memory or, of a run on one node, a network",
+     "over which of the two; which connections over a network stay inside a node, where there are "
+     "several",
+     "look at gpu-peers, NCCL_P2P_DISABLE, NCCL_P2P_LEVEL and `nvidia-smi topo -m`; in containers "
+     "at the namespaces that ranks of one node must share"},
     {kForced, Severity::kRequired, false,
      "NCCL starts when it may take no network but AWS's plugin",
      "with NCCL_NET naming the plugin, the communicator came up and ran an operation on all ranks",
@@ -222,7 +230,8 @@ std::vector<Finding> JudgeNcclTransport(const Observations& observations, const 
     JudgeLoggedTransport(observations.nccl_logs.value(), policy, judge);
     return judge.Take();
   }
-  if (JudgeWithoutNccl(observations, policy, kTransportLevel, NamesTransport(policy), judge)) {
+  if (JudgeWithoutNccl(observations, policy, kTransportLevel,
+                       NamesTransport(policy) || policy.nccl.inside_node == "P2P", judge)) {
     return judge.Take();
   }
   const RankRun& run = observations.nccl_ranks.value();
@@ -235,6 +244,7 @@ std::vector<Finding> JudgeNcclTransport(const Observations& observations, const 
     const auto ranks = TransportsOf(context, *step, traffic);
     JudgeLevels(ranks, {"run", "step " + step->name}, context.judge);
     JudgeGpuDirect(ranks, policy, {"run", "step " + step->name}, context.judge);
+    JudgeInsideNode(ranks, policy, {"run", "step " + step->name}, context.judge);
     JudgeNics(ranks, context.judge);
     JudgeWire(*step, traffic, ranks, context.judge);
   }

@@ -68,6 +68,10 @@ struct GpuPolicy {
   double min_product_operations_per_second = 0;  ///< of our plain kernel; 0: not demanded
   /// The slowest GPU against the median of those of its model; 0: not demanded.
   double min_share_of_median = 0.9;
+  /// Of which pairs of GPUs of one node each must be able to read and write the other's memory.
+  /// "required": of all. "with-nvlink": of those that NVLink joins.
+  std::string peer_access = "with-nvlink";
+  int min_nvlinks = 0;  ///< active ones of each GPU; 0: not demanded
 };
 
 /// Of messages of one size between two ranks on different machines, each way.
@@ -120,6 +124,8 @@ struct NcclPolicy {
   std::map<std::string, std::string> transport_of_type;  ///< by instance type; wins over the above
   /// GPUDirect RDMA on every connection between nodes: "required", "by-instance-type", "no".
   std::string gpu_direct = "by-instance-type";
+  /// How ranks of one node must reach each other: "P2P"; "any" asks for nothing.
+  std::string inside_node = "any";
   std::vector<std::string> collectives = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
                                           "send_recv"};
   std::vector<std::string> types = {"float32", "bfloat16"};

@@ -12,6 +12,8 @@ namespace {
 constexpr int kMostGpusPerPod = 1'000;
 constexpr int kMostPods = 100'000;
 constexpr int kMostGpus = kMostGpusPerPod * kMostPods;
+constexpr int kMostNvLinks = 1'000;
+constexpr double kMostRate = 1e18;
 constexpr std::int64_t kMostAmount = 1'000'000'000'000'000'000;  // a double holds it exactly
 
 Error NotInGpu(std::string message, std::string hint = "") {
@@ -60,11 +62,12 @@ Result<void> ReadGpuPolicy(const std::string& file, const DocNode& node, const s
                                                  "numbers with dots between them: 580.65.06");
   });
   map.Double("maxUsedMemoryShare", gpu.max_used_memory_share, 0, 1);
-  map.Double("minCopyBytesPerSecond", gpu.min_copy_bytes_per_second, 0, kMostAmount);
-  map.Double("minHostCopyBytesPerSecond", gpu.min_host_copy_bytes_per_second, 0, kMostAmount);
-  map.Double("minProductOperationsPerSecond", gpu.min_product_operations_per_second, 0,
-             kMostAmount);
+  map.Double("minCopyBytesPerSecond", gpu.min_copy_bytes_per_second, 0, kMostRate);
+  map.Double("minHostCopyBytesPerSecond", gpu.min_host_copy_bytes_per_second, 0, kMostRate);
+  map.Double("minProductOperationsPerSecond", gpu.min_product_operations_per_second, 0, kMostRate);
   map.Double("minShareOfMedian", gpu.min_share_of_median, 0, 1);
+  map.Choice("peerAccess", gpu.peer_access, {"required", "with-nvlink"});
+  map.Int("minNvLinks", gpu.min_nvlinks, 0, kMostNvLinks);
   return map.Finish();
 }
 

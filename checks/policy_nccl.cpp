@@ -33,6 +33,7 @@ class NcclPolicyReader {
     map.Choice("transport", nccl_.transport, kLevels);
     map.Each("transportByInstanceType", [this](const DocNode& types) { return ByType(types); });
     map.Choice("gpuDirect", nccl_.gpu_direct, {"required", "by-instance-type", "no"});
+    map.Choice("insideNode", nccl_.inside_node, {"P2P", "any"});
     ReadPolicyWords(map, "collectives", all_.collectives, nccl_.collectives);
     ReadPolicyWords(map, "types", all_.types, nccl_.types);
     map.Items("sizes", [this](const DocNode& size) { return Size(size); });
@@ -52,7 +53,7 @@ class NcclPolicyReader {
   }
 
   static Result<std::int64_t> Bytes(const DocNode& node) {
-    const auto bytes = node.AsInt();
+    auto bytes = node.AsInt();
     if (!bytes || *bytes < 1 || *bytes > kMostBytes) {
       return NotInNccl("must be a whole number of bytes, 1 to " + std::to_string(kMostBytes) +
                        ", not " + node.Describe());

@@ -2,6 +2,7 @@
 mismatches and numbers are kept for a summary."""
 
 import json
+import os
 import sys
 import traceback
 
@@ -23,6 +24,28 @@ def note(what, detail):
 
 def title(text):
     print(f"\n== {text}", flush=True)
+
+
+def gpus_here():
+    return sum(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev"))
+
+
+def add_gpu_options(parser):
+    """For ranks that have a GPU each."""
+    parser.add_argument("--own-gpus", action="store_true", help="each rank has the GPU of its number")
+    parser.add_argument("--one-node", action="store_true", help="no NCCL_HOSTID of its own for each rank; needs --own-gpus")
+
+
+def gpu_options(parser):
+    """What was given, as one of the two needs the other."""
+    args = parser.parse_args()
+    if args.one_node and not args.own_gpus:
+        parser.error("--one-node needs --own-gpus: NCCL refuses two ranks of a node on one GPU")
+    return args
+
+
+def local_rank(rank, args):
+    return str(rank if args.own_gpus else 0)
 
 
 def value(observed, default=None):

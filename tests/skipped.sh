@@ -5,6 +5,7 @@ cosign=$HOME/.cache/dlc-check/cosign  # where fetch_cosign.sh puts it
 echo "not run here, and not implied by a pass:"
 # Even where there is one: ctest runs neither of these.
 echo "  - dlc-check and dlc-probe on a GPU: python3 tests/gpu/device.py, tests/nccl/device.py and tests/fsdp/device.py do that, on a machine with one"
+echo "  - several GPUs of one host: tests/gpu/several.py, and those with --own-gpus, on a machine that has them"
 echo "  - EFA: no test of ours needs or uses an EFA device"
 if ! unshare -m true 2>/dev/null; then
   echo "  - file systems that are read-only, full or another directory at the path: no right to mount (unshare -m)"

@@ -30,6 +30,7 @@ TEST_CASE("policy nccl: every key is read") {
       "  transport: EFA_LOGGED\n"
       "  transportByInstanceType: {g6.4xlarge: any, p5.48xlarge: EFA_PROVEN}\n"
       "  gpuDirect: required\n"
+      "  insideNode: P2P\n"
       "  collectives: [all_reduce, broadcast]\n"
       "  types: [bfloat16]\n"
       "  sizes: [8, 1048576, 268435456]\n"
@@ -45,6 +46,7 @@ TEST_CASE("policy nccl: every key is read") {
   CHECK(nccl.transport_of_type.at("g6.4xlarge") == "any");
   CHECK(nccl.transport_of_type.at("p5.48xlarge") == "EFA_PROVEN");
   CHECK(nccl.gpu_direct == "required");
+  CHECK(nccl.inside_node == "P2P");
   CHECK(nccl.collectives == std::vector<std::string>{"all_reduce", "broadcast"});
   CHECK(nccl.types == std::vector<std::string>{"bfloat16"});
   CHECK(nccl.sizes_bytes == std::vector<std::int64_t>{8, 1048576, 268435456});
@@ -59,6 +61,7 @@ TEST_CASE("policy nccl: what cannot be meant is refused, with the line") {
   CHECK(Has(Refused("  transport: EFA\n"), "line 4"));
   CHECK(Has(Refused("  transport: TCP_PROVEN\n"), "transport"));
   CHECK(Has(Refused("  transportByInstanceType: {g6.12xlarge: yes}\n"), "g6.12xlarge"));
+  CHECK(Has(Refused("  insideNode: NVLink\n"), "insideNode"));
   CHECK(Has(Refused("  collectives: []\n"), "must not be empty"));
   CHECK(Has(Refused("  collectives: [all_reduce, allgather]\n"), "allgather"));
   CHECK(Has(Refused("  collectives: [broadcast, broadcast]\n"), "twice"));

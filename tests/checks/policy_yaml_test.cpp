@@ -69,6 +69,8 @@ gpu:
   minHostCopyBytesPerSecond: 1e10
   minProductOperationsPerSecond: 3e13
   minShareOfMedian: 0.8
+  peerAccess: required
+  minNvLinks: 18
 fabric:
   efa: no
   interfacesPerWorkerPod: 1
@@ -115,6 +117,8 @@ severity: {image-release: warn, image-release/known-problems: off, coverage: req
   CHECK(policy.gpu.min_host_copy_bytes_per_second == 1e10);
   CHECK(policy.gpu.min_product_operations_per_second == 3e13);
   CHECK(policy.gpu.min_share_of_median == 0.8);
+  CHECK(policy.gpu.peer_access == "required");
+  CHECK(policy.gpu.min_nvlinks == 18);
   CHECK(policy.fabric.efa == "no");
   CHECK(policy.fabric.interfaces_per_worker_pod == 1);
   CHECK(policy.fabric.resource == "example.com/efa");

@@ -95,6 +95,38 @@ class Good(Gpu):
         self.assertIn(("gpu-compute/pcie-link", "fail"), unwanted(table, "warn"))
 
 
+class Peers(Gpu):
+    def test_joined_gpus_pass_once_for_a_node(self):
+        table = self.gpu("nvlinks=18", OK, ranks=4, gpus=4, policy="{peerAccess: required, minNvLinks: 18}")
+        self.assertEqual([f["verdict"] for f in table["gpu-peers/nvlinks-active"] + table["gpu-peers/peer-access"]], ["pass", "pass"])
+        self.assertIn("6 of 6 pairs", table["gpu-peers/peer-access"][0]["notes"][0])
+
+    def test_one_gpu_has_no_peer(self):
+        table = self.gpu("", OK)
+        self.assertEqual([f["verdict"] for f in table["gpu-peers/nvlinks-active"] + table["gpu-peers/peer-access"]], ["not_applicable"] * 2)
+
+    def test_a_link_that_is_down(self):
+        table = self.gpu("nvlinks=4;linkdown=2", FAILED, gpus=4)
+        self.assertEqual(unwanted(table), [("gpu-peers/nvlinks-active", "fail")])
+        self.assertRegex(self.message(table, "gpu-peers/nvlinks-active"), r"^GPU 2 \(GPU-.*\): 3 of 4 NVLinks active, not 4$")
+
+    def test_links_that_do_not_answer_are_no_pass(self):
+        table = self.gpu("nvlinks=4;linkloss=1", INCOMPLETE, gpus=2)
+        self.assertEqual(unwanted(table), [("gpu-peers/nvlinks-active", "unknown")])
+
+    def test_a_gpu_that_reaches_no_other(self):
+        table = self.gpu("nvlinks=4;nopeer=1", FAILED, gpus=3)
+        self.assertEqual(unwanted(table), [("gpu-peers/peer-access", "fail")])
+        self.assertIn("GPU 0 and GPU 1: read disabled", self.message(table, "gpu-peers/peer-access"))
+        self.assertIn("1 of 3 pairs", table["gpu-peers/peer-access"][0]["notes"][0])
+        # Where NVLink joins none, only who asks for it is told that it fails.
+        self.assertEqual(unwanted(self.gpu("nopeer=1", OK, gpus=3)), [])
+        self.assertEqual(unwanted(self.gpu("nopeer=1", FAILED, gpus=3, policy="{peerAccess: required}")), [("gpu-peers/peer-access", "fail")])
+
+    def test_more_links_than_there_are(self):
+        self.assertEqual(unwanted(self.gpu("", FAILED, policy="{minNvLinks: 1}")), [("gpu-peers/nvlinks-active", "fail")])
+
+
 class Visible(Gpu):
     def test_seven_of_eight(self):
         table = self.gpu("cuda=7", FAILED, gpus=8, policy="{perWorkerPod: 8}")

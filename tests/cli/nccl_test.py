@@ -53,6 +53,19 @@ class Good(Nccl):
         self.assertEqual(self.verdicts(table, "collectives/completes"), ["pass", "pass"])
         self.assertIn("EFA counters", json.dumps(table["nccl-transport/level"][0]["notes"]))
 
+    def test_inside_a_node(self):
+        """Connected GPU to GPU, through host memory, and each with an NCCL_HOSTID of its own."""
+        table = self.nccl(OK, ranks=3, policy="insideNode: P2P", FAKE_NCCL_INSIDE="P2P/CUMEM")
+        self.assertEqual(self.verdicts(table, "transport/inside-node"), ["pass"] * 2)
+        self.assertEqual(self.verdicts(table, "transport/level"), ["not_applicable"] * 2)
+        self.assertIn("one node", self.message(table, "transport/level", "not_applicable"))
+        table = self.nccl(FAILED, ranks=2, policy="insideNode: P2P", FAKE_NCCL_INSIDE="SHM/direct/direct")
+        self.assertEqual(self.verdicts(table, "transport/inside-node"), ["fail"] * 2)
+        self.assertIn("SHM/direct/direct (", self.message(table, "transport/inside-node"))
+        table = self.nccl(OK, ranks=2, policy="insideNode: P2P", FAKE_NCCL_INSIDE="P2P/CUMEM", config="nccl: {hostIdPerRank: true}\n")
+        self.assertEqual(self.verdicts(table, "transport/inside-node"), ["not_applicable"] * 2)
+        self.assertIn("TCP_PROVEN", self.message(table, "transport/level", "not_applicable"))
+
     def test_sockets_where_nobody_asks_for_efa_are_named(self):
         table = self.nccl(OK, ranks=3)
         self.assertEqual(self.verdicts(table, "transport/level"), ["not_applicable"] * 2)

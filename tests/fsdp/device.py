@@ -3,12 +3,13 @@
 tests/probe/ranks.py and tests/device_report.py, in the tree or beside this file.
 
   device.py [--probe build/release/bin/dlc-probe] [--library .../libnccl.so.2] [--only tiny,real,planted,torch] [--rows 1]
-            [--sequence 128] [--torch FILE] [--out DIR]
+            [--sequence 128] [--torch FILE] [--ranks 2,4,8 --own-gpus [--one-node]] [--out DIR]
 
-Ranks share one GPU, each with an NCCL_HOSTID of its own.
-  tiny     qwen2-tiny on 1, 2, 3 and 4 ranks: whole numbers bit for bit, training within its bounds of the unsharded model
+Ranks share one GPU, each with an NCCL_HOSTID of its own. With --own-gpus each has the GPU of its number, and with --one-node NCCL
+sees one node, so that shards go from GPU to GPU.
+  tiny     qwen2-tiny on 1, 2, 3 and 4 ranks (--ranks): whole numbers bit for bit, training within its bounds of the unsharded model
   planted  each damage that a rank can do to its own part is found, on 2 ranks
-  real     qwen2.5-1.5b on 1 and 2 ranks
+  real     qwen2.5-1.5b on 1 and 2 ranks (--ranks); tokens a second, and against those of the first number of ranks
   torch    qwen2.5-1.5b on 1 rank: loss and gradient norm of each step as PyTorch had them, which are stored; with another seed they
            are not
 Documents go to --out as JSON. Exits 1 on any mismatch."""
@@ -17,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import sys
 import time
 
@@ -24,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent), str(HERE.parent / "probe")]  # after this folder
 
 import ranks
-from device_report import check, note, section, summary, title, value
+from device_report import add_gpu_options, check, gpu_options, local_rank, note, section, summary, title, value
 
 FAULTS = ["wrong-average", "skipped-shard", "padding-leak", "stale-gather", "dropped-micro-batch", "flip-bit"]
 PLENTY = 280
@@ -38,9 +40,13 @@ BOUNDS = {"losses": (2**-10, 2**-8), "gradientNorms": (2**-8, 2**-2)}
 documents = {}
 
 
+def sizes(*usual):
+    return [int(size) for size in args.ranks.split(",")] if args.ranks else usual
+
+
 def step(model, **parameters):
     whole = {"backend": "cuda", "model": {"name": model}, "rows": 2, "sequence": 33, "microBatches": 1, "steps": 3, "seed": 7,
-             "exact": True, "reference": "auto", "hostIdPerRank": True, "predictModel": {"name": ""}}
+             "exact": True, "reference": "auto", "hostIdPerRank": not args.one_node, "predictModel": {"name": ""}}
     if args.library:
         whole["library"] = args.library
     whole.update(parameters)
@@ -49,8 +55,8 @@ def step(model, **parameters):
 
 def run(label, size, the_step, faults=()):
     start = time.monotonic()
-    # All on the first GPU. No multicast: a GPU that is shared, or lent, need not allow it.
-    environment = lambda rank: {"LOCAL_RANK": "0", "NCCL_NVLS_ENABLE": "0"}
+    # No multicast: a GPU that is shared, or lent, need not allow it.
+    environment = lambda rank: {"LOCAL_RANK": local_rank(rank, args), "NCCL_NVLS_ENABLE": "0"}
     done = ranks.run(size, ranks.plan([the_step], faults), PLENTY, program=args.probe, env=environment)
     note(f"{label}: took", f"{time.monotonic() - start:.1f} s")
     documents[label] = [one.document for one in done]
@@ -103,7 +109,7 @@ def judge(label, seen, wanted_steps):
 
 def tiny():
     title("qwen2-tiny")
-    for size in (1, 2, 3, 4):
+    for size in sizes(1, 2, 3, 4):
         judge(f"tiny {size}", run(f"tiny {size}", size, step("qwen2-tiny")), 3)
 
 
@@ -117,8 +123,18 @@ def planted():
 
 def real():
     title("qwen2.5-1.5b")
-    for size in (1, 2):
-        judge(f"real {size}", run(f"real {size}", size, step("qwen2.5-1.5b", rows=args.rows, sequence=args.sequence, steps=4)), 4)
+    first = None
+    for size in sizes(1, 2):
+        seen = run(f"real {size}", size, step("qwen2.5-1.5b", rows=args.rows, sequence=args.sequence, steps=4))
+        judge(f"real {size}", seen, 4)
+        # The slowest rank's, without the first step, which allocates.
+        seconds = [max(s["seconds"] for s in same) for same in zip(*([s for r in one.get("runs", []) if r["name"] == "training"
+                                                                      for s in r["steps"][1:]] for one in seen))]
+        if check(bool(seconds), f"real {size}: steps have times"):
+            each = args.rows * args.sequence / statistics.median(seconds)  # of one rank, and as many of the others meanwhile
+            first = first or each
+            note(f"real {size}: speed", {"tokens/s of all ranks": round(each * size), "of one rank": round(each),
+                                         "of the first's": round(each / first, 3)})
 
 
 def torch():
@@ -162,6 +178,8 @@ if __name__ == "__main__":
     parser.add_argument("--torch", default=str(STORED))
     parser.add_argument("--rows", type=int, default=1)
     parser.add_argument("--sequence", type=int, default=128)
+    parser.add_argument("--ranks", default="", help="how many, of tiny and real")
+    add_gpu_options(parser)
     parser.add_argument("--out", default=os.environ.get("OUT", "."))
-    args = parser.parse_args()
+    args = gpu_options(parser)
     sys.exit(main())

@@ -3,18 +3,18 @@
 tests/nccl/parity.cpp, in the tree or beside this file.
 
   device.py [--probe build/release/bin/dlc-probe] [--library .../libnccl.so.2] [--ranks 1,2,4,8] [--only planted,healthy,parity]
-            [--out DIR]
+            [--own-gpus [--one-node]] [--out DIR]
 
 Ranks share one GPU, each with an NCCL_HOSTID of its own, so that NCCL takes each for a node and connects them over the network
-that it finds, which is sockets.
+that it finds, which is sockets. With --own-gpus each rank has the GPU of its number, and with --one-node NCCL sees one node: P2P.
   planted  what is wrong is found, names the rank, and ends by the deadline: a flipped bit, a rank killed or stopped in its
            operations, one that never arrives or never joins, another version or file of NCCL, mixed settings, an interface that
            is not there, a plugin that is not there (silent unless the network is asked for)
-  parity   busbw against parity.cpp, an independent loop as nccl-tests has it, built here with --cxx against --nccl-dir and
-           --cuda-dir; the two in turn, and the medians within 3 %
+  parity   busbw of --parity-ranks ranks against parity.cpp, an independent loop as nccl-tests has it, built here with --cxx against
+           --nccl-dir and --cuda-dir; the two in turn, and the medians within 3 %
   healthy  every collective, float32 and bfloat16, 8 B to 256 MiB: results, transport, bytes on the wire, library
 Every comparison is printed; documents and numbers go to --out ($OUT) as JSON. What there was no time for (--budget) is a mismatch.
-Exits 1 on any mismatch, and 2 where there is no GPU: that is no pass. Takes about five minutes on 16 cores, with a dlc-probe that
+Exits 1 on any mismatch, and 2 where there is no GPU, or with --own-gpus too few of them: that is no pass. Takes about five minutes on 16 cores, with a dlc-probe that
 was built to be fast: a debug build compares 256 MiB for minutes. --fakes DIR tries this script itself, without a GPU."""
 
 import argparse
@@ -39,7 +39,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent), str(HERE.parent / "probe")]  # after this folder
 
 import ranks
-from device_report import check, note, section, summary, title, value
+from device_report import add_gpu_options, check, gpu_options, gpus_here, local_rank, note, section, summary, title, value
 
 ALL = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "send_recv"]
 SIZES = [8, 65536, 1 << 20, 16 << 20, 256 << 20]
@@ -57,7 +57,8 @@ def sizes():
 
 
 def step(deadline_s=None, **parameters):
-    whole = {"collectives": ALL, "sizesBytes": [8, min(1 << 20, args.most_bytes)], "warmUp": 1, "iterations": 2, "hostIdPerRank": True}
+    whole = {"collectives": ALL, "sizesBytes": [8, min(1 << 20, args.most_bytes)], "warmUp": 1, "iterations": 2,
+             "hostIdPerRank": not args.one_node}
     if args.library:
         whole["library"] = args.library
     whole.update(parameters)
@@ -67,8 +68,8 @@ def step(deadline_s=None, **parameters):
 
 def start(size, the_step, faults=(), env=None, **more):
     def environment(rank):
-        # All on the first GPU. No multicast: a GPU that is shared, or lent, need not allow it.
-        whole = {"LOCAL_RANK": "0", "NCCL_NVLS_ENABLE": "0"}
+        # No multicast: a GPU that is shared, or lent, need not allow it.
+        whole = {"LOCAL_RANK": local_rank(rank, args), "NCCL_NVLS_ENABLE": "0"}
         if args.fakes:
             whole.update(LD_LIBRARY_PATH=args.fakes, PATH="/nowhere", VIRTUAL_ENV="", PYTHONPATH="")
         whole.update((env(rank) if callable(env) else env) or {})
@@ -164,7 +165,11 @@ def check_log(label, rank, size, one):
     check(len(log.get("processes", [])) == 1, f"{label}: the log is of one process", log.get("processes"))
     mine = [c for c in log.get("communicators", []) if c.get("rank", 0) == rank and c["ranks"] == size]
     check(len(mine) == 1 and mine[0].get("complete"), f"{label}: its communicator is complete", log.get("communicators"))
-    if size > 1:
+    if size > 1 and args.one_node:
+        check(bool(mine) and mine[0].get("nodes", 0) in (0, 1), f"{label}: the ranks are one node to NCCL", mine)
+        ways = [c["transport"] for c in log.get("connections", [])]
+        check(bool(ways) and set(ways) == {"P2P"}, f"{label}: GPU to GPU", ways)
+    elif size > 1:
         check(bool(mine) and mine[0].get("nodes", 0) in (0, size), f"{label}: each rank is a node to NCCL", mine)
         net = [c for c in log.get("connections", []) if c["transport"] == "NET"]
         check(bool(net) and all(c["network"] == "Socket" for c in net), f"{label}: sockets carried the bytes", net)
@@ -172,8 +177,8 @@ def check_log(label, rank, size, one):
         check(sum(c.get("sends", 0) for c in net) > 0 and sum(c.get("receives", 0) for c in net) > 0,
               f"{label}: connections send and receive", net)
     host_ids = [s for s in one["settings"] if s["name"] == "NCCL_HOSTID"]
-    check(host_ids == [{"name": "NCCL_HOSTID", "value": f"dlc-check-{rank}", "source": "dlc-probe"}],
-          f"{label}: its NCCL_HOSTID is recorded as set by dlc-probe", host_ids)
+    own_id = [] if args.one_node else [{"name": "NCCL_HOSTID", "value": f"dlc-check-{rank}", "source": "dlc-probe"}]
+    check(host_ids == own_id, f"{label}: its NCCL_HOSTID is recorded as dlc-probe set it", host_ids)
     check(one["efaCountersBefore"]["state"] == one["efaCountersAfter"]["state"] == "not_looked_at",
           f"{label}: there are no EFA counters to look at", one["efaCountersBefore"])
     note(f"{label}: connections", [f"{c['transport']}/{c.get('network') or c.get('detail')} {c.get('sends', 0)} sends "
@@ -208,7 +213,7 @@ def time_left():
 
 def healthy(size, kind):
     label = f"{size}-{kind}"
-    title(f"{size} ranks on one GPU, {kind}")
+    title(f"{size} ranks, {kind}, on " + ("a GPU each" if args.own_gpus else "one GPU"))
     if not check(time_left() > 15, f"{label}: there is time for it", f"{time_left():.0f} s left"):
         return
     found, codes, errors, took = run(label, size, step(min(time_left(), 120), sizesBytes=sizes(), type=kind,
@@ -224,7 +229,7 @@ def healthy(size, kind):
     if seen:
         check_library(label, seen[0])
         table(rows)
-    if size > 1 and len(seen) == size and not args.fakes:
+    if size > 1 and len(seen) == size and not args.fakes and not args.one_node:
         least, most = wire_window(rows, size)
         check(least <= sent(seen) <= most, f"{label}: as many bytes on the wire as the operations need",
               f"{sent(seen) / 1e9:.3f} GB, expected {least / 1e9:.3f} to {most / 1e9:.3f}")
@@ -479,11 +484,12 @@ def run_parity(program, folder):
     pathlib.Path(shared).write_bytes(bytes(4096))
     processes = []
     try:
-        for rank in range(2):
+        for rank in range(args.parity_ranks):
+            host_id = {} if args.one_node else {"NCCL_HOSTID": f"dlc-check-{rank}"}
             processes.append(subprocess.Popen(
-                [program, str(rank), "2", shared, args.parity_collectives, "1", str(args.parity_iterations), *map(str, PARITY_SIZES)],
-                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=dict(os.environ, NCCL_HOSTID=f"dlc-check-{rank}", NCCL_NVLS_ENABLE="0")))
+                [program, str(rank), str(args.parity_ranks), shared, args.parity_collectives, "1", str(args.parity_iterations),
+                 *map(str, PARITY_SIZES)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=dict(os.environ, LOCAL_RANK=local_rank(rank, args), NCCL_NVLS_ENABLE="0", **host_id)))
         outputs = [process.communicate(timeout=PLENTY) for process in processes]
     finally:
         ranks.end(dict(enumerate(processes)))
@@ -493,9 +499,9 @@ def run_parity(program, folder):
 
 
 def run_probe():
-    found, codes, errors, _ = run("parity", 2, step(120, collectives=args.parity_collectives.split(","), sizesBytes=PARITY_SIZES, iterations=args.parity_iterations,
+    found, codes, errors, _ = run("parity", args.parity_ranks, step(120, collectives=args.parity_collectives.split(","), sizesBytes=PARITY_SIZES, iterations=args.parity_iterations,
                                                     library=library_path()))
-    check(codes == [0, 0], "parity: dlc-probe ends well", errors)
+    check(not any(codes), "parity: dlc-probe ends well", errors)
     one = experiment_of(found, 0)
     check(stopped_of(one) == "", "parity: nothing stopped dlc-probe", stopped_of(one))
     return {(r["collective"], "in" if r.get("inPlace") else "out", r["askedBytes"]): r["busBandwidthBytesPerSecond"]
@@ -503,7 +509,7 @@ def run_probe():
 
 
 def parity():
-    title(f"dlc-probe and an independent loop in turn, {args.parity_rounds} times: 2 ranks, float32")
+    title(f"dlc-probe and an independent loop in turn, {args.parity_rounds} times: {args.parity_ranks} ranks, float32")
     with tempfile.TemporaryDirectory() as folder:
         program = build_parity(folder)
         if program is None:
@@ -530,8 +536,9 @@ def parity():
 
 
 def main():
-    if not args.fakes and not any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev")):
-        print("no GPU here: nothing was shown")
+    most = max(*map(int, args.ranks.split(",")), args.parity_ranks) if args.own_gpus else 1
+    if not args.fakes and gpus_here() < most:
+        print(f"{gpus_here()} GPUs here, not {most}: nothing was shown")
         return 2
     note("dlc-probe", subprocess.run([args.probe, "--version"], text=True, capture_output=True).stdout.strip())
     wanted = args.only.split(",")
@@ -563,11 +570,13 @@ if __name__ == "__main__":
     parser.add_argument("--parity-rounds", type=int, default=3)
     parser.add_argument("--parity-collectives", default=",".join(ALL[:4]))
     parser.add_argument("--parity-iterations", type=int, default=5)
+    parser.add_argument("--parity-ranks", type=int, default=2)
+    add_gpu_options(parser)
     parser.add_argument("--budget", type=float, default=345, help="seconds for all of it")
     parser.add_argument("--deadline", type=float, default=20, help="seconds, of a step that must fail")
     parser.add_argument("--out", default=os.environ.get("OUT", "."))
     parser.add_argument("--fakes", default="", help="tests/fakes/nccl as built: tries this script, and shows nothing of NCCL")
-    args = parser.parse_args()
+    args = gpu_options(parser)
     args.probe = os.path.abspath(args.probe)
     if args.fakes:
         args.most_bytes = min(args.most_bytes, 1 << 20)

@@ -3,9 +3,9 @@
 //
 //   parity RANK RANKS SHARED_FILE COLLECTIVE,... WARM_UP ITERATIONS SIZE_BYTES...
 //
-// One process a rank, all on the first GPU. SHARED_FILE: 4096 zero bytes, in which the ranks meet.
-// Rank 0 prints a line a row: ROW COLLECTIVE out|in BYTES MEAN_SECONDS
-// BUS_BANDWIDTH_BYTES_PER_SECOND
+// One process a rank, each on the GPU of its LOCAL_RANK, without it the first. SHARED_FILE: 4096
+// zero bytes, in which the ranks meet. Rank 0 prints a line a row: ROW COLLECTIVE out|in BYTES
+// MEAN_SECONDS BUS_BANDWIDTH_BYTES_PER_SECOND
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <nccl.h>
@@ -99,7 +99,8 @@ class Loop {
         most_bytes_(*std::max_element(sizes_.begin(), sizes_.end())) {}
 
   void Open() {
-    Must(cudaSetDevice(0), "cudaSetDevice");
+    const char* gpu = std::getenv("LOCAL_RANK");
+    Must(cudaSetDevice(gpu == nullptr ? 0 : std::atoi(gpu)), "cudaSetDevice");
     if (rank_ == 0) {
       Must(ncclGetUniqueId(&shared_.id), "ncclGetUniqueId");
       shared_.id_ready = 1;

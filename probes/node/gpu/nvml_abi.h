@@ -9,6 +9,7 @@ namespace dlc::nvml {
 
 /// Return codes that we tell apart.
 inline constexpr int kSuccess = 0;
+inline constexpr int kInvalidArgument = 2;
 inline constexpr int kNotSupported = 3;
 inline constexpr int kNoPermission = 4;
 inline constexpr int kNotFound = 6;

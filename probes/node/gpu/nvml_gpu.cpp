@@ -165,14 +165,15 @@ Observed<GpuRetiredPages> ReadRetiredPages(const Nvml& nvml, nvml::Device device
 
 Observed<std::vector<GpuNvLink>> ReadNvLinks(const Nvml& nvml, nvml::Device device) {
   std::vector<GpuNvLink> links;
+  constexpr const char* kCall = "nvmlDeviceGetNvLinkState";
   for (unsigned link = 0; link < nvml::kMaxNvLinks; ++link) {
     int active = 0;
-    const auto read = nvml.Call("nvmlDeviceGetNvLinkState", device, link, &active);
-    if (!read && link == 0) {
+    if (const auto read = nvml.Call(kCall, device, link, &active); !read) {
+      const int code = nvml.Code(kCall, device, link, &active);  // which the error does not keep
+      if (code == nvml::kInvalidArgument || (code == nvml::kNotSupported && link > 0)) {
+        break;  // this GPU has fewer
+      }
       return read.error();
-    }
-    if (!read) {
-      break;  // this GPU has fewer
     }
     links.push_back({static_cast<int>(link), active == 1});
   }

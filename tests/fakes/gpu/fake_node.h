@@ -7,7 +7,8 @@
 /// Keys: gpus, cuda (how many CUDA shows; as many as gpus), first (of the numbers that uuids end
 /// in: GPUs of several nodes differ; 0), model, mixed (this one is another model), lost, forbidden,
 /// mig, pending, narrow, busy, ecc (indices; -1: none), init (nvmlInit's code), cuinit (cuInit's
-/// code; "hang": never returns).
+/// code; "hang": never returns), nvlinks (of each GPU; 0), linkdown (index: its link 1 is down),
+/// linkloss (index: lost when asked for its link 2), nopeer (index: reaches no other GPU).
 namespace fake {
 
 inline std::string Setting(const std::string& key, const std::string& otherwise) {

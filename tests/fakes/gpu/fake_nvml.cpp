@@ -206,11 +206,26 @@ int nvmlDeviceGetMaxPcieLinkWidth(nvml::Device device, unsigned* width) {
 int nvmlDeviceGetUtilizationRates(nvml::Device device, nvml::Utilization* used) {
   return Give(device, used, {fake::Is("busy", IndexOf(device)) ? 97U : 0U, 0U});
 }
-int nvmlDeviceGetNvLinkState(nvml::Device /*device*/, unsigned /*link*/, int* /*active*/) {
-  return nvml::kNotSupported;
+int nvmlDeviceGetNvLinkState(nvml::Device device, unsigned link, int* active) {
+  const unsigned links = static_cast<unsigned>(fake::Number("nvlinks", 0));
+  if (links == 0) {
+    return nvml::kNotSupported;
+  }
+  if (link >= links) {
+    return nvml::kInvalidArgument;
+  }
+  if (fake::Is("linkloss", IndexOf(device)) && link == 2) {
+    return nvml::kGpuIsLost;
+  }
+  return Give(device, active, fake::Is("linkdown", IndexOf(device)) && link == 1 ? 0 : 1);
 }
-int nvmlDeviceGetP2PStatus(nvml::Device /*a*/, nvml::Device /*b*/, int what, int* status) {
-  *status = what == nvml::kPeerNvLink ? 5 : 0;
+int nvmlDeviceGetP2PStatus(nvml::Device a, nvml::Device b, int what, int* status) {
+  const bool refused = fake::Is("nopeer", IndexOf(a)) || fake::Is("nopeer", IndexOf(b));
+  if (what == nvml::kPeerNvLink) {
+    *status = fake::Number("nvlinks", 0) > 0 ? 0 : 5;
+  } else {
+    *status = refused ? 4 : 0;
+  }
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(nvml::Device /*a*/, nvml::Device /*b*/, int* level) {

@@ -2,7 +2,8 @@
 // was asked for, and what waits for a rank that is not there waits until it is aborted.
 //
 //   FAKE_NCCL_NETWORK       what it says that it uses: "Socket" (default), "Libfabric"
-//   FAKE_NCCL_OLD_RANK      this RANK has another version
+//   FAKE_NCCL_INSIDE        "P2P/CUMEM", "SHM/direct/direct": all ranks are one node, connected so;
+//   without an NCCL_HOSTID FAKE_NCCL_OLD_RANK      this RANK has another version
 //   FAKE_NCCL_CORRUPT_RANK  this RANK gets one wrong element from every operation
 //   FAKE_NCCL_STOP_RANK     this RANK never does its operations
 //   FAKE_NCCL_DIE_RANK      this RANK dies in an operation
@@ -62,6 +63,11 @@ std::string Network() {
   const std::string network = Setting("FAKE_NCCL_NETWORK", "Socket");
   return network == "Libfabric" && Setting("NCCL_NET") == "AWS Libfabric" ? "AWS Libfabric"
                                                                           : network;
+}
+
+/// How the ranks of the one node reach each other; empty: each is a node of its own.
+std::string Inside() {
+  return Setting("NCCL_HOSTID").empty() ? Setting("FAKE_NCCL_INSIDE") : "";
 }
 
 bool IsFor(const char* name) {
@@ -197,6 +203,10 @@ struct Comm {
     connected = true;
     const int next = (rank + 1) % size;
     const int before = (rank + size - 1) % size;
+    if (const std::string inside = Inside(); !inside.empty()) {
+      Log("Channel 00/0 : %d[%d] -> %d[%d] via %s", rank, rank, next, next, inside.c_str());
+      return;
+    }
     const std::string network = Network();
     Log("Channel 00/0 : %d[0] -> %d[0] [receive] via NET/%s/0", before, rank, network.c_str());
     Log("Channel 00/0 : %d[0] -> %d[0] [send] via NET/%s/0", rank, next, network.c_str());
@@ -295,7 +305,13 @@ int ncclCommInitRankConfig(void** out, int size, Id id, int rank, void*) {
   }
   Log("Using network %s", network.c_str());
   Log("ncclCommInitRankConfig comm 0xfa4e rank %d nranks %d cudaDev 0 - Init START", rank, size);
-  Log("comm 0xfa4e rank %d nRanks %d nNodes %d localRanks 1 localRank 0 MNNVL 0", rank, size, size);
+  if (Inside().empty()) {
+    Log("comm 0xfa4e rank %d nRanks %d nNodes %d localRanks 1 localRank 0 MNNVL 0", rank, size,
+        size);
+  } else {
+    Log("comm 0xfa4e rank %d nRanks %d nNodes 1 localRanks %d localRank %d MNNVL 0", rank, size,
+        size, rank);
+  }
   auto* comm = new Comm;
   comm->rank = rank;
   comm->size = size;
