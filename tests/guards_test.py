@@ -46,6 +46,18 @@ class Layering(unittest.TestCase):
                 self.assertIn(text, done.stdout)
                 self.assertIn(f"{folder}/planted{suffix}", done.stdout)
 
+    def test_a_source_that_does_not_include_its_header_first_is_named(self):
+        own, other = '#include "checks/planted.h"\n', "#include <vector>\n"
+        for text, code in [(own + other, 0), (other + own, 1), (other, 1), ("", 1)]:
+            with self.subTest(text=text), tempfile.TemporaryDirectory() as planted:
+                for source in SOURCE_FOLDERS:
+                    (pathlib.Path(planted) / source).mkdir()
+                (pathlib.Path(planted) / "checks" / "planted.h").write_text("#pragma once\n")
+                (pathlib.Path(planted) / "checks" / "planted.cpp").write_text(text)
+                done = self.run_layering(planted)
+                self.assertEqual(done.returncode, code, done.stdout)
+                self.assertEqual("checks/planted.cpp: include its own header first" in done.stdout, code == 1)
+
     def test_an_empty_tree_is_no_pass(self):
         with tempfile.TemporaryDirectory() as planted:
             self.assertEqual(self.run_layering(planted).returncode, 1)

@@ -75,10 +75,12 @@ def breaches(root: pathlib.Path, files: list[pathlib.Path]):
         if not module:
             yield f"{name}: folder {folder} has no row in tests/layering.py"
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            match = INCLUDE.match(line)
-            if not match:
-                continue
+        includes = [(number, match) for number, line in enumerate(path.read_text().splitlines(), 1) if (match := INCLUDE.match(line))]
+        own = path.with_suffix(".h")
+        first = includes[0][1].group(2) if includes else ""
+        if path.suffix == ".cpp" and own.exists() and first != own.relative_to(root).as_posix():
+            yield f"{name}: include its own header first, which shows that it is self-contained"
+        for number, match in includes:
             header = match.group(2)
             if header.startswith(OURS):
                 target = module_of(str(pathlib.PurePosixPath(header).parent))
