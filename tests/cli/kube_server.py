@@ -4,6 +4,7 @@ KUBEBUILDER_ASSETS names the directory that holds both. Users come from a token 
 rights; the certificate is the server's own. Objects get in through the API alone.
 """
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -197,6 +198,32 @@ class KubeServer:
             if self.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)[1]["status"]["allowed"] == allowed:
                 return
         raise RuntimeError(f"{resource}: the right did not change")
+
+    def await_rights(self, account, made, of=NAMESPACE):
+        """Those of `apply`: (path, role, rule) of each rule."""
+        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
+        for _, role, rule in rules:
+            self.await_right(account, rule, role["metadata"].get("namespace", ""), True, of)
+        return rules
+
+    @contextlib.contextmanager
+    def without_right(self, account, path, role, rule, of=NAMESPACE):
+        """One rule of a role is away, as the authorizer sees it, and then back."""
+        named = f"{path}/{role['metadata']['name']}"
+        namespace = role["metadata"].get("namespace", "")
+        whole = {**role, "metadata": {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}}
+
+        def put(one, allowed):
+            code, answer = self.request("PUT", named, one)
+            if code != 200:
+                raise RuntimeError(f"PUT {named}: {code} {answer}")
+            self.await_right(account, rule, namespace, allowed, of)
+
+        put({**whole, "rules": [other for other in role["rules"] if other != rule]}, False)
+        try:
+            yield
+        finally:
+            put(whole, True)
 
     def namespace(self, name=NAMESPACE):
         self.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -116,22 +116,16 @@ class Rights(KubeCase):
         ray = lambda: json.loads((self.out / "evidence.statement.json").read_text())["predicate"]["observations"]["ray"]
         jobs = lambda: ray()["jobObjects"]["state"]
         # Those of resource.k8s.io are for pods with resource claims: below.
-        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", []) if rule["apiGroups"] != ["resource.k8s.io"]]
+        rules = [one for one in SERVER.await_rights("dlc-check", made) if one[2]["apiGroups"] != ["resource.k8s.io"]]
         self.assertEqual(len(rules), 5)
-        for _, role, rule in rules:
-            SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True)
         whole, *_ = self.look(config)
         self.assertEqual(set(seen().values()), {"seen"})
         self.assertEqual(jobs(), "seen")
         # The proxy was tried: behind it there is nothing here. tests/cli/ray_proxy_test.py has a dashboard there.
         self.assertIn("has no service 'ray-train-cluster-head-svc'", json.dumps(ray()["version"]["error"]))
         for path, role, rule in rules:
-            with self.subTest(rule=rule):
-                resource, namespace = rule["resources"][0], role["metadata"].get("namespace", "")
-                less = {**role, "rules": [other for other in role["rules"] if other != rule]}
-                less["metadata"] = {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}
-                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
-                SERVER.await_right("dlc-check", rule, namespace, False)
+            resource = rule["resources"][0]
+            with self.subTest(rule=rule), SERVER.without_right("dlc-check", path, role, rule):
                 self.look(config)
                 expected = {name: "not_looked_at" if name == where.get(resource) else "seen" for name in where.values()}
                 self.assertEqual(seen(), expected)
@@ -140,9 +134,6 @@ class Rights(KubeCase):
                 self.assertEqual(ray()["version"]["state"], "not_looked_at" if resource in ("services/proxy", "rayclusters") else "error")
                 if resource == "services/proxy":
                     self.assertEqual(ray()["version"]["why"]["reason"], f"needs get on services/proxy in namespace {NAMESPACE}")
-                restored = {**less, "rules": role["rules"]}
-                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", restored)[0], 200)
-                SERVER.await_right("dlc-check", rule, namespace, True)
         self.assertTrue(whole)
 
     def test_the_rights_to_resource_claims_are_needed_where_a_pod_has_some(self):
@@ -174,9 +165,7 @@ class Rights(KubeCase):
         SERVER.create(f"{RAY}/{name}/rayclusters", cluster, {"state": "ready"})
         made = self.apply(self.run_cli("manifest", "rbac", "--namespace", name, "--only", "image,gpu,nccl", expect=OK).stdout, name)
         config = SERVER.kubeconfig("by-claim", token=SERVER.account_token("dlc-check", name), namespace=name)
-        rules = [(path, role, rule) for path, role in made for rule in role.get("rules", [])]
-        for _, role, rule in rules:
-            SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
+        rules = SERVER.await_rights("dlc-check", made, of=name)
         states = lambda: {kind: self.observation("dra")[kind]["state"] for kind in ("slices", "claims")}
         # There are no pods, which is a finding.
         self.look(config, expect=FAILED)
@@ -186,16 +175,11 @@ class Rights(KubeCase):
         for path, role, rule in rules:
             if rule["apiGroups"] != ["resource.k8s.io"]:
                 continue
-            with self.subTest(rule=rule):
-                less = {**role, "rules": [other for other in role["rules"] if other != rule], "metadata": {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}}
-                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", less)[0], 200)
-                SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), False, of=name)
+            with self.subTest(rule=rule), SERVER.without_right("dlc-check", path, role, rule, of=name):
                 self.look(config, expect=FAILED)
                 missing = rule["resources"][0].removeprefix("resource")
                 self.assertEqual(states(), {kind: "not_looked_at" if kind == missing else "seen" for kind in ("slices", "claims")})
                 self.assertIn(f"needs list on resource{missing}.resource.k8s.io", self.observation("dra")[missing]["why"]["reason"])
-                self.assertEqual(SERVER.request("PUT", f"{path}/{role['metadata']['name']}", {**less, "rules": role["rules"]})[0], 200)
-                SERVER.await_right("dlc-check", rule, role["metadata"].get("namespace", ""), True, of=name)
 
     def test_fewer_stages_ask_for_fewer_rights(self):
         text = self.run_cli("manifest", "rbac", "--only", "checkpoint", "-n", "other", expect=OK).stdout

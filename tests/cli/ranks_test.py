@@ -5,10 +5,15 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import unittest
 
-from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, LEFTOVERS, NOT_WRITTEN, OK, Case
+from harness import BIN, DLC_CHECK, FAILED, INCOMPLETE, LEFTOVERS, NOT_WRITTEN, OK, ROOT, Case
+
+sys.path.append(str(ROOT / "tests" / "probe"))
+
+from ranks import leftover_processes
 
 
 class Ranks(Case):
@@ -63,9 +68,7 @@ class Ranks(Case):
         self.assertIn(process.returncode, (130,))
         self.assertEqual(list(path.iterdir()), [])
         self.assertTrue((self.dir / "out" / "evidence.statement.json").exists())
-        left = subprocess.run(["pgrep", "-f", "dlc-probe run"], capture_output=True, text=True).stdout.split()
-        ours = [p for p in left if os.path.exists(f"/proc/{p}") and str(self.dir) in open(f"/proc/{p}/environ", errors="replace").read()]
-        self.assertEqual(ours, [])
+        self.assertEqual(leftover_processes(str(self.dir)), [])
 
     def run_that_leaves_something(self, command, *more, out="out"):
         """(the finished dlc-check, the path that its ranks could not clean)."""
