@@ -22,9 +22,11 @@ inline constexpr const char* kSecret = "0123456789abcdef0123456789abcdef";
 /// A server on a fresh port in a thread of this test.
 class MeetingPoint {
  public:
-  explicit MeetingPoint(int size, std::chrono::milliseconds patience = kHandshakePatience)
+  /// `port`: 0, or that of a point that was stopped.
+  explicit MeetingPoint(int size, std::chrono::milliseconds patience = kHandshakePatience,
+                        int port = 0)
       : size_(size) {
-    auto listener = ListenTcp(0);
+    auto listener = ListenTcp(port);
     REQUIRE(listener.has_value());
     port_ = PortOf(listener->get());
     REQUIRE(pipe(stop_) == 0);

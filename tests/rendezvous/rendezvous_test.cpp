@@ -125,6 +125,31 @@ TEST_CASE("rendezvous: a double of a rank that is already at work does not stop 
   CHECK(members[0]->Barrier(Deadline::After(kPlenty)).has_value());
 }
 
+TEST_CASE("rendezvous: a rank that has left waits for the next meeting at the address") {
+  // As target env has one meeting a stage: rank 1 is through with the first before rank 0 ends it.
+  MeetingPoint first(2);
+  auto members = JoinAll(first, {0, 1});
+  const JoinOptions again = first.As(1);
+  members[1].reset();
+  Result<std::unique_ptr<Rendezvous>> late = Error{ErrorCode::kInternal, "not joined", ""};
+  std::thread rank_1([&] { late = Rendezvous::Join(again, Deadline::After(kPlenty)); });
+  CHECK(JoinError(again, kShort).find("has left") != std::string::npos);
+  CHECK(members[0]->connected());
+  first.Stop();
+  const MeetingPoint second(2, kHandshakePatience, first.port());
+  auto rank_0 = Rendezvous::Join(second.As(0), Deadline::After(kPlenty));
+  rank_1.join();
+  CHECK(rank_0.has_value());
+  REQUIRE_MESSAGE(late.has_value(), late.error().message);
+}
+
+TEST_CASE("rendezvous: a rank that has left, and no next meeting: what it met is told") {
+  const MeetingPoint point(1);
+  JoinAll(point, {0}).clear();
+  CHECK(JoinError(point.As(0), kShort).find("is of a meeting that this rank has left") !=
+        std::string::npos);
+}
+
 TEST_CASE("rendezvous: another world size is named on every rank") {
   const MeetingPoint point(2);
   const auto errors = InParallel<std::string>({0, 1}, [&](int rank) {

@@ -2,6 +2,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <thread>
+
 #include "probes/node/bytes.h"
 #include "probes/node/rendezvous/protocol.h"
 #include "probes/node/sha256/sha256.h"
@@ -23,6 +25,17 @@ UniqueFd Connect(int port) {
 void Send(const UniqueFd& fd, const std::string& bytes) {
   CHECK(send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
         static_cast<ssize_t>(bytes.size()));
+}
+
+std::string Receive(const UniqueFd& fd, std::size_t count) {
+  std::string bytes;
+  char byte = 0;
+  while (bytes.size() < count &&
+         WaitForFd(fd.get(), POLLIN, Deadline::After(kPlenty), -1) == Waited::kReady &&
+         recv(fd.get(), &byte, 1, 0) == 1) {
+    bytes += byte;
+  }
+  return bytes;
 }
 
 /// Waits until the server hangs up on us.
@@ -110,17 +123,41 @@ TEST_CASE("rendezvous: a peer that stays silent or speaks byte by byte is droppe
         std::string::npos);
 }
 
-TEST_CASE("rendezvous: a crowd of strangers cannot take all the places") {
-  const MeetingPoint point(1);
-  std::vector<UniqueFd> crowd;
-  for (int i = 0; i < 300; ++i) {
-    auto fd = ConnectTcp("127.0.0.1", point.port(), Deadline::After(kPlenty), -1);
-    if (fd) {
-      crowd.push_back(std::move(*fd));
-    }
-  }
-  crowd.clear();
+TEST_CASE("rendezvous: a rank that comes as its meeting ends is told so, not cut off") {
+  MeetingPoint point(1);
   CHECK(JoinError(point.As(0), kPlenty).empty());
+  const UniqueFd late = Connect(point.port());
+  const std::string nonce(32, 'n');
+  Send(late, std::string(rendezvous::kMagic) + nonce);
+  const std::string challenge = Receive(late, rendezvous::kChallengeBytes);
+  REQUIRE(challenge.size() == rendezvous::kChallengeBytes);
+  std::thread stop([&] { point.Stop(); });
+  while (ConnectTcp("127.0.0.1", point.port(), Deadline::After(milliseconds(50)), -1)) {
+  }
+  const std::string body = rendezvous::WriteJoin({"run", 1, 0, "late", 1000});
+  const std::string server_nonce = challenge.substr(rendezvous::kMagic.size(), 32);
+  const std::string mac(AsText(HmacSha256(kSecret, {"client", nonce, server_nonce, body})));
+  Send(late, rendezvous::Frame(rendezvous::Kind::kJoin, mac + body));
+  CHECK(Receive(late, 5) == rendezvous::Frame(rendezvous::Kind::kOver, ""));
+  stop.join();
+}
+
+TEST_CASE("rendezvous: a crowd of strangers cannot take all the places") {
+  for (const bool stays : {false, true}) {
+    CAPTURE(stays);
+    const MeetingPoint point(1, milliseconds(200));
+    std::vector<UniqueFd> crowd;
+    for (int i = 0; i < 300; ++i) {
+      auto fd = ConnectTcp("127.0.0.1", point.port(), Deadline::After(kPlenty), -1);
+      if (fd) {
+        crowd.push_back(std::move(*fd));
+      }
+    }
+    if (!stays) {
+      crowd.clear();
+    }
+    CHECK(JoinError(point.As(0), kPlenty) == "");
+  }
 }
 
 TEST_CASE("rendezvous: a server that is none is told apart") {

@@ -3,26 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "probes/observations/rank_list.h"
+
 namespace dlc::rendezvous {
 namespace {
 
 constexpr std::size_t kMaxGroups = 1024;
 constexpr std::size_t kMaxValuesPerRank = 256;
 constexpr std::size_t kMaxStrangers = 8;
-
-/// "rank 2", "ranks 2 and 3", "ranks 1, 2 and 3", "ranks 1, 2, 3 and 9 more".
-std::string RankList(const std::vector<int>& ranks) {
-  constexpr std::size_t kNamed = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i == kNamed && ranks.size() > kNamed + 1) {
-      return text + " and " + std::to_string(ranks.size() - i) + " more";
-    }
-    const bool last = i + 1 == ranks.size();
-    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -122,6 +110,11 @@ void Groups::Join(PeerId peer, const JoinRequest& request, const std::string& ad
     return group.complete ? NoteStranger(error.message) : Break(group, error);
   }
   Member& member = group.members[static_cast<std::size_t>(request.rank)];
+  if (group.name == kRunGroup && group.complete && member.said_goodbye) {
+    // A run has one meeting after the other at one address: this one is about to end.
+    replies_.push_back({peer, Frame(Kind::kOver, "")});
+    return;
+  }
   if (member.peer != 0) {
     const Error error{ErrorCode::kInvalidInput,
                       "rank " + std::to_string(request.rank) + " arrived twice (from " +

@@ -50,6 +50,7 @@ enum class Kind : std::uint8_t {
   kStored = 'p',
   kValue = 't',
   kError = 'e',
+  kOver = 'o',  ///< an error too: the rank has been here and has left, so it means another meeting
 };
 
 /// A process that wants to be a member of a group of ranks.

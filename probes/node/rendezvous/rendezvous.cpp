@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "probes/node/rendezvous/protocol.h"
 #include "probes/node/rendezvous/socket.h"
@@ -127,8 +128,13 @@ Result<std::string> Rendezvous::Ask(std::string_view frame, std::uint8_t expecte
     const std::size_t limit =
         (kMaxMessageBytes + 1024) * static_cast<std::size_t>(std::max(options_.size, 1));
     if (length > limit ||
-        (kind != expected_kind && kind != static_cast<std::uint8_t>(Kind::kError))) {
+        (kind != expected_kind && kind != static_cast<std::uint8_t>(Kind::kError) &&
+         kind != static_cast<std::uint8_t>(Kind::kOver))) {
       return Lost("sent what is no answer");
+    }
+    if (kind == static_cast<std::uint8_t>(Kind::kOver)) {
+      may_come_again_ = true;
+      return Lost("is of a meeting that this rank has left");
     }
     auto payload = ReceiveBytes(length, deadline);
     if (payload && kind != expected_kind) {
@@ -150,11 +156,10 @@ Result<void> Rendezvous::Authenticate(Deadline deadline) {
   if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     return Error{ErrorCode::kInternal, "the kernel gave no random numbers", ""};
   }
-  if (const auto sent = SendBytes(std::string(kMagic) + nonce, deadline); !sent) {
-    return sent.error();
-  }
-  const auto challenge = ReceiveBytes(kChallengeBytes, deadline);
+  const auto sent = SendBytes(std::string(kMagic) + nonce, deadline);
+  const auto challenge = sent ? ReceiveBytes(kChallengeBytes, deadline) : sent.error();
   if (!challenge) {
+    may_come_again_ = challenge.error().code == ErrorCode::kUnavailable;
     return challenge.error();
   }
   const std::string_view view = *challenge;
@@ -193,16 +198,29 @@ Result<void> Rendezvous::Authenticate(Deadline deadline) {
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::Join(const JoinOptions& options,
                                                      Deadline deadline) {
-  auto fd = ConnectTcp(options.address, options.port, deadline, options.stop_fd);
-  if (!fd) {
-    return fd.error();
+  constexpr std::chrono::milliseconds kPause{20};
+  std::optional<Error> before;
+  while (true) {
+    auto fd = ConnectTcp(options.address, options.port, deadline, options.stop_fd);
+    if (!fd) {
+      const bool stopped = fd.error().code == ErrorCode::kInterrupted;
+      return before && !stopped ? *before : fd.error();
+    }
+    SetKeepAlive(fd->get());
+    std::unique_ptr<Rendezvous> member(new Rendezvous(options, std::move(fd).value()));
+    auto joined = member->Authenticate(deadline);
+    if (joined) {
+      return member;
+    }
+    // The meeting before this one was still there, or just went.
+    if (member->may_come_again_) {
+      before = joined.error();
+    }
+    if (!member->may_come_again_ || deadline.Passed()) {
+      return before && deadline.Passed() ? *before : joined.error();
+    }
+    WaitForFd(-1, 0, Deadline::After(std::min(kPause, deadline.Remaining())), options.stop_fd);
   }
-  SetKeepAlive(fd->get());
-  std::unique_ptr<Rendezvous> member(new Rendezvous(options, std::move(fd).value()));
-  if (auto joined = member->Authenticate(deadline); !joined) {
-    return joined.error();
-  }
-  return member;
 }
 
 Rendezvous::~Rendezvous() {

@@ -29,7 +29,8 @@ struct JoinOptions {
 /// foreign, and come before the call's deadline passes.
 class Rendezvous : public Exchange {
  public:
-  /// Returns once all `size` ranks are there.
+  /// Returns once all `size` ranks are there. A run has one meeting after the other at one address:
+  /// where this rank has been and has left it waits for the next.
   static Result<std::unique_ptr<Rendezvous>> Join(const JoinOptions& options, Deadline deadline);
   /// Leaves with a goodbye: to the others we are finished, not lost.
   ~Rendezvous() override;
@@ -75,6 +76,7 @@ class Rendezvous : public Exchange {
   UniqueFd fd_;
   std::vector<std::string> hosts_;
   std::uint32_t sequence_ = 0;
+  bool may_come_again_ = false;  ///< this was not the meeting that we mean
 };
 
 }  // namespace dlc

@@ -21,6 +21,13 @@ namespace dlc {
 
 using namespace rendezvous;  // NOLINT(google-build-using-namespace): this is its implementation
 
+namespace {
+
+/// Of each of the two things that are still done once the server is to stop.
+constexpr std::chrono::milliseconds kEndPatience{1'000};
+
+}  // namespace
+
 class RendezvousServer::Impl {
  public:
   Impl(UniqueFd listener, int size, std::string secret, std::chrono::milliseconds patience)
@@ -34,6 +41,7 @@ class RendezvousServer::Impl {
   void Serve(int stop_fd) {
     while (!TurnOnce(stop_fd)) {
     }
+    FinishHandshakes();
     Drain();
   }
 
@@ -64,6 +72,7 @@ class RendezvousServer::Impl {
   void SendReplies();
   static void Flush(Peer& peer);
   void DropGone();
+  void FinishHandshakes();
   void Drain();
 
   UniqueFd listener_;
@@ -83,7 +92,10 @@ void RendezvousServer::Impl::Turn(Peer& peer, const std::string& what) {
 }
 
 bool RendezvousServer::Impl::TurnOnce(int stop_fd) {
-  std::vector<pollfd> fds = {{stop_fd, POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  // Whoever comes when all places are taken waits in the listener's queue: a rank is not put out
+  // for a crowd of strangers, who leave or are dropped.
+  const bool full = peers_.size() >= max_peers_;
+  std::vector<pollfd> fds = {{stop_fd, POLLIN, 0}, {full ? -1 : listener_.get(), POLLIN, 0}};
   std::vector<PeerId> ids;
   auto wait = groups_.UntilNextDeadline();
   for (auto& [id, peer] : peers_) {
@@ -119,17 +131,13 @@ bool RendezvousServer::Impl::TurnOnce(int stop_fd) {
 }
 
 void RendezvousServer::Impl::Accept() {
-  while (true) {
+  while (peers_.size() < max_peers_) {
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
       return;
     }
     SetKeepAlive(fd.get());
     std::string address = PeerAddress(fd.get());
-    if (peers_.size() >= max_peers_) {
-      groups_.NoteStranger("a peer from " + address + " was turned away: too many connections");
-      continue;
-    }
     peers_.emplace(next_id_++, Peer{std::move(fd),
                                     std::move(address),
                                     Deadline::After(patience_),
@@ -318,9 +326,25 @@ void RendezvousServer::Impl::DropGone() {
   });
 }
 
-/// What is due goes out; nobody is waited for longer than a second.
+/// Whoever is about to say who it is may mean the meeting that comes next: it is told so, not cut
+/// off in the middle.
+void RendezvousServer::Impl::FinishHandshakes() {
+  listener_.Reset();
+  const auto unknown = [](const auto& entry) { return entry.second.phase != Phase::kMember; };
+  const Deadline deadline = Deadline::After(kEndPatience);
+  for (auto& [id, peer] : peers_) {
+    if (deadline.Remaining() < peer.handshake.Remaining()) {
+      peer.handshake = deadline;
+    }
+  }
+  while (std::any_of(peers_.begin(), peers_.end(), unknown) && !deadline.Passed()) {
+    TurnOnce(-1);
+  }
+}
+
+/// What is due goes out.
 void RendezvousServer::Impl::Drain() {
-  const Deadline deadline = Deadline::After(std::chrono::milliseconds(1'000));
+  const Deadline deadline = Deadline::After(kEndPatience);
   while (!deadline.Passed()) {
     SendReplies();
     const auto busy = std::find_if(peers_.begin(), peers_.end(), [](const auto& entry) {

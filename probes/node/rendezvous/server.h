@@ -22,7 +22,7 @@ class RendezvousServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  /// Serves until `stop_fd` is readable, then sends what is due and returns.
+  /// Serves until `stop_fd` is readable, then answers those who have come, for two seconds at most.
   void Serve(int stop_fd);
 
  private:
