@@ -168,12 +168,13 @@ class Run(unittest.TestCase):
             line = processes[0].stdout.readline()
             self.assertTrue(line, "rank 0 ended before it waited")
         self.assertTrue(os.listdir(self.dir))
-        for process in processes.values():
-            process.kill()
-        for process in processes.values():
-            out, _ = process.communicate(timeout=PLENTY)  # until the rank itself has ended, which holds the other end
-            self.assertEqual(process.returncode, -signal.SIGKILL)
-            self.assertTrue(json.loads(out.splitlines()[-1])["ranks"][0]["seen"]["value"]["interrupted"])
+        # One after the other: a rank that sees the other one gone first ends as it should, and is not interrupted.
+        processes[0].kill()
+        out, _ = processes[0].communicate(timeout=PLENTY)  # until the rank itself has ended, which holds the other end
+        self.assertEqual(processes[0].returncode, -signal.SIGKILL)
+        self.assertTrue(json.loads(out.splitlines()[-1])["ranks"][0]["seen"]["value"]["interrupted"])
+        processes[1].kill()
+        processes[1].communicate(timeout=PLENTY)
         self.assertEqual(leftover_processes(marker), [])
         self.assertEqual(os.listdir(self.dir), [])
 
