@@ -49,7 +49,8 @@ policy:
         """No actor of anybody's: also Ray Train's own helpers end, but for one that Ray makes for all jobs of a cluster and keeps."""
         actors = [f"actor {one['class_name']}" for one in self.state("actors", "ALIVE", "PENDING_CREATION")
                   if one["class_name"] not in ("JobSupervisor", "_AutoscalingCoordinatorActor")]
-        trainers = [entry.name for entry in pathlib.Path("/proc").glob("[0-9]*") if b"dlc_check_trainer" in self.command_line(entry)]
+        trainers = [entry.name for entry in pathlib.Path("/proc").glob("[0-9]*")
+                    if any(name in self.command_line(entry) for name in (b"dlc_check_trainer", b"dlc_check_fit"))]
         return [one for one in super().left() if "_AutoscalingCoordinatorActor" not in one] + actors + trainers
 
     def command_line(self, entry):
@@ -182,7 +183,7 @@ class Fails(RayTrain):
         return [int(entry.name) for entry in pathlib.Path("/proc").glob("[0-9]*") if name in self.command_line(entry).split(b"\0")]
 
     def test_a_driver_that_is_killed_is_told_and_leaves_nothing(self):
-        of_trainer = b"import dlc_check_trainer; dlc_check_trainer.fit()"
+        of_trainer = b"import dlc_check_fit; dlc_check_fit.fit()"
         for name, told in ((b"dlc_check_driver.py", "Ray's job dlc-check-[-0-9a-f]* (ended as FAILED|is gone)"),
                            (of_trainer, "worker 0 of Ray Train on ray-.*: TorchTrainer's driver was killed by SIGKILL")):
             with self.subTest(name=name):

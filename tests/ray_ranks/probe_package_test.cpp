@@ -33,7 +33,7 @@ TEST_CASE("package: named by what is in it, with the driver") {
   REQUIRE(package.has_value());
   CHECK(package->name == "dlc-check-" + Sha256Of(package->bytes).hex + ".zip");
   CHECK(package->bytes.find("dlc_check_driver.py") != std::string::npos);
-  for (const std::string_view text : {kDriverText, kTrainerText, kFrameworkText}) {
+  for (const std::string_view text : {kDriverText, kTrainerText, kFitText, kFrameworkText}) {
     CHECK(text.size() > 1000);
     CHECK(package->bytes.find(std::string(text)) != std::string::npos);
   }

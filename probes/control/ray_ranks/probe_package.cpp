@@ -105,6 +105,7 @@ Result<ProbePackage> MakeProbePackage(const std::string& probe) {
   package.bytes = MakeZip({{"dlc-probe", *bytes},
                            {"dlc_check_driver.py", kDriverText},
                            {"dlc_check_trainer.py", kTrainerText},
+                           {"dlc_check_fit.py", kFitText},
                            {"train_framework.py", kFrameworkText}});
   package.name = "dlc-check-" + Sha256Of(package.bytes).hex + ".zip";
   return package;
