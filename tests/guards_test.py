@@ -80,6 +80,32 @@ class Format(unittest.TestCase):
             self.assertNotEqual(self.check([path]).returncode, 0)
 
 
+class Types(unittest.TestCase):
+    """Of the Python that goes to a cluster. Its tests may do without."""
+
+    def check(self, files, cache):
+        # Neither Ray nor PyTorch is looked at: what they give is Any.
+        places = os.pathsep.join({str(file.parent) for file in files})
+        return subprocess.run(["mypy", "--strict", "--ignore-missing-imports", "--allow-subclassing-any", "--no-site-packages",
+                               "--cache-dir", cache, *map(str, files)],
+                              capture_output=True, text=True, cwd=ROOT, env=os.environ | {"MYPYPATH": places})
+
+    def test_they_are_given_and_agree(self):
+        files = sorted((ROOT / "probes").rglob("*.py"))
+        self.assertGreater(len(files), 3)
+        with tempfile.TemporaryDirectory() as cache:
+            done = self.check(files, cache)
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr)
+
+    def test_one_that_is_not_given_is_named(self):
+        with tempfile.TemporaryDirectory() as planted:
+            path = pathlib.Path(planted) / "planted.py"
+            path.write_text("def one():\n    return 1\n")
+            done = self.check([path], planted)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("planted.py:1: error: Function is missing a return type annotation", done.stdout)
+
+
 class CheckList(unittest.TestCase):
     """A check that is not in DLC_CHECKS would never run: the configure step must stop on it."""
 

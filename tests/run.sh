@@ -14,7 +14,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config libcli11-dev libcurl4-openssl-dev libyaml-cpp-dev nlohmann-json3-dev
   doctest-dev libssl-dev libfmt-dev libvalijson-dev libfabric-dev
   # the other presets
-  clang clang-format clang-tidy libclang-rt-14-dev
+  clang clang-format clang-tidy libclang-rt-14-dev mypy
   # real parts that tests run against
   docker-registry skopeo apache2-utils openssl jq python3 python3-jsonschema libxml2-utils iproute2 libfabric1 libfabric-bin openmpi-bin
   binutils util-linux procps git ca-certificates libfuse3-dev fuse3 glusterfs-server e2fsprogs
