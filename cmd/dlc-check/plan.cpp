@@ -52,9 +52,8 @@ Result<std::vector<Stage>> ChooseStages(const RunOptions& options, const Policy&
   return std::vector<Stage>(chosen.begin(), chosen.end());
 }
 
-/// The one image that all Ray containers of the manifests and pods ask for; empty when there are
-/// several or none.
-std::string ImageOfCluster(const ClusterFacts& cluster) {
+/// What the Ray containers of the manifests, or else the pods, ask for.
+std::set<std::string> ImagesOfCluster(const ClusterFacts& cluster) {
   std::set<std::string> images;
   const auto add = [&](const PodSpec& pod) {
     if (!pod.containers.empty()) {
@@ -73,7 +72,7 @@ std::string ImageOfCluster(const ClusterFacts& cluster) {
       add(pod.spec);
     }
   }
-  return images.size() == 1 ? *images.begin() : std::string();
+  return images;
 }
 
 Result<void> TakeImage(const std::string& text, const std::string& where, Plan& plan) {
@@ -255,14 +254,17 @@ void TakeRunId(const RunOptions& options, Plan& plan) {
 }  // namespace
 
 Result<void> ChooseImageOfCluster(Plan& plan) {
-  const std::string text = ImageOfCluster(plan.observations.cluster);
-  if (!text.empty()) {
-    return TakeImage(text, plan.live ? "the cluster's image: " : "the manifests' image: ", plan);
+  const std::set<std::string> images = ImagesOfCluster(plan.observations.cluster);
+  if (images.size() == 1) {
+    return TakeImage(*images.begin(),
+                     plan.live ? "the cluster's image: " : "the manifests' image: ", plan);
   }
-  plan.observations.served_image = NotLookedAt{
-      plan.live ? "no image reference given, and the cluster's Ray containers show none or several"
-                : "no image reference given, and the manifests do not agree on one",
-      ""};
+  const char* who = plan.live ? "the cluster's Ray containers" : "the manifests";
+  plan.observations.served_image =
+      NotLookedAt{images.empty() ? fmt::format("no image reference given, and {} show none", who)
+                                 : fmt::format("no image reference given, and {} show {}: {}", who,
+                                               images.size(), fmt::join(images, ", ")),
+                  ""};
   return {};
 }
 

@@ -57,6 +57,21 @@ class ExitCodes(Case):
         done = self.run_cli("fsdp", "-c", EXAMPLE / "dlc-check.yaml", "--no-sign", "--out", self.dir / "out", expect=INCOMPLETE)
         self.assertIn("INCOMPLETE", done.stdout)
 
+    def test_3_why_no_image_was_asked_for_in_a_registry(self):
+        """None is named, or the manifests show several: one of them is not picked."""
+        copy = self.example()
+        config = re.sub(r"  reference:.*\n", "", (copy / "dlc-check.yaml").read_text())
+        several = (copy / "raycluster.yaml").read_text().replace("registry.example/ray:", "registry.example/other:", 1)
+        (copy / "raycluster.yaml").write_text(several)
+        for number, (text, why) in enumerate([
+                (config, "the manifests show 2: registry.example/other:train"),
+                (re.sub(r"image:\n  manifests:\n(    - .*\n)+", "", config), "the manifests show none")]):
+            with self.subTest(why=why):
+                (copy / "dlc-check.yaml").write_text(text)
+                done = self.run_cli("image", "-c", copy / "dlc-check.yaml", "--policy", copy / "policy.yaml", "--no-sign", "--format", "json",
+                                    "--out", self.dir / str(number))
+                self.assertIn("no image reference given, and " + why, done.stdout)
+
     def test_3_what_was_not_looked_at_is_incomplete(self):
         copy = self.example()
         text = (copy / "dlc-check.yaml").read_text()
